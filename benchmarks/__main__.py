@@ -48,7 +48,7 @@ def occupancy(
     for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
         rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
         table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
-    for name in ("scheduling", "work_groups", "tiles", "figure_9"):
+    for name in ("scheduling", "work_groups", "figure_9"):
         if out.get(name):
             title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
             table(title, list(out[name][0]), [list(row.values()) for row in out[name]])

@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config.occupancy import FilterConfig
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 
 SHAPE, SPACING = (80, 100), 0.25
-_CONFIG = FilterConfig(particles=2000)
+_MODEL = FilterModel.of(OccupancyConfig.parse({"filter": {"particles": 2000}}))
 
 
 def mass_rows(backend: Backend | CpuBackend, steps: int, samples: int = 10) -> Iterator[dict[str, Any]]:
@@ -26,10 +27,10 @@ def mass_rows(backend: Backend | CpuBackend, steps: int, samples: int = 10) -> I
     difference between a cell's dynamic mass and that of its particles."""
     filter_: Hsbof | HsbofDevice
     if isinstance(backend, CpuBackend):
-        filter_ = Hsbof(SHAPE, SPACING, _CONFIG)
+        filter_ = Hsbof(SHAPE, SPACING, _MODEL)
     else:
-        filter_ = HsbofDevice(backend, SHAPE, SPACING, _CONFIG)
-    registration = Registration(filter_.cells, _CONFIG.registration)
+        filter_ = HsbofDevice(backend, SHAPE, SPACING, _MODEL)
+    registration = Registration(filter_.cells, _MODEL.registration)
     ends = set(np.linspace(0, steps, min(samples, steps) + 1).astype(int)[1:].tolist())
     for number, (observation, dt, motion) in enumerate(_course(steps), start=1):
         if isinstance(filter_, Hsbof):

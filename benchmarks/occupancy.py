@@ -19,12 +19,13 @@ import numpy as np
 from benchmarks.energy import Meter
 from benchmarks.occupancy_steps import steps_on
 from roadbed.config import Config
-from roadbed.config.occupancy import FilterConfig
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import DeviceError
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter_device import Tuning
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.opencl import OpenclBackend
@@ -40,7 +41,6 @@ FIGURE_8_RESOLUTIONS = (0.1, 0.15, 0.2, 0.25, 0.3, 0.4)
 GROUP_SIZES = (32, 64, 128, 256)
 LAYOUT_CASE = (19_000, 0.1)  # particles and resolution at which work is laid out in other ways
 AHEAD = 8  # steps whose input is made before they are timed
-TILE_COLUMNS = (0, 8, 16, 32, 64)  # 0: without tiles
 # The paper's tasks, and the steps of ours that make them up.
 TASKS = {
     "particles_propagation": ("propagate_particles", "reorder_particles"),
@@ -85,11 +85,11 @@ class Timing:
 def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
     """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
     `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
-    paper, default = Config.preset("paper").occupancy.filter, FilterConfig()
+    paper, default = Config.preset("paper").occupancy, OccupancyConfig()
     meter = Meter(backend.device)
 
-    def rows(filter_: FilterConfig, *cases: tuple[int, float], energy: Meter | None = None) -> list[dict[str, Any]]:
-        return [time_steps(filter_, *case, steps, warm_up, backend, energy=energy).as_row() for case in cases]
+    def rows(config: OccupancyConfig, *cases: tuple[int, float], energy: Meter | None = None) -> list[dict[str, Any]]:
+        return [time_steps(config, *case, steps, warm_up, backend, energy=energy).as_row() for case in cases]
 
     out = {
         "device": f"{backend.device.name}, {backend.device.driver}",
@@ -106,8 +106,8 @@ def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int
 
 
 def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
-    """The same work laid on the device in other ways: scheduling, work-groups, tiles, and on fewer compute units."""
-    paper = Config.preset("paper").occupancy.filter
+    """The same work laid on the device in other ways: scheduling, work-groups, and on fewer compute units."""
+    paper = Config.preset("paper").occupancy
 
     def timing(place: Backend, **tuning: Any) -> dict[str, float]:
         found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, Tuning(**tuning))
@@ -123,7 +123,6 @@ def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
             {"scheduling": name, **timing(backend, parallel=name == "parallel")} for name in ("sequential", "parallel")
         ],
         "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
-        "tiles": [{"tile_columns": columns, **timing(backend, tile=columns)} for columns in TILE_COLUMNS],
         "figure_9": [],
     }
     if backend.device.backend == "opencl":
@@ -146,7 +145,7 @@ def powers_of_two(most: int) -> list[int]:
 
 
 def time_steps(
-    config: FilterConfig,
+    config: OccupancyConfig,
     particles: int,
     resolution: float,
     steps: int,
@@ -161,7 +160,8 @@ def time_steps(
     """
     length, width = _extent()
     cells = Cells(round(width / resolution), round(length / resolution), resolution)
-    fusion, filter_ = Config.preset("paper").occupancy.fusion, config.with_changes(particles=particles)
+    fusion = Config.preset("paper").occupancy.fusion
+    filter_ = FilterModel.of(config.with_changes(filter={"particles": particles}))
     stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, tuning)
     motion = _motion(width)
     totals: list[float] = []

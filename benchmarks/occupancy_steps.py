@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from roadbed.config.occupancy import FilterConfig, FusionConfig
+from roadbed.config.occupancy import FusionConfig
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
@@ -17,6 +17,7 @@ from roadbed.occupancy.fusion.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof.buffers import ObservationBuffers
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice, Tuning
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
@@ -45,7 +46,7 @@ def steps_on(
     backend: Backend | CpuBackend,
     cells: Cells,
     fusion: FusionConfig,
-    filter_: FilterConfig,
+    filter_: FilterModel,
     tuning: Tuning | None = None,
 ) -> Steps:
     if isinstance(backend, CpuBackend):
@@ -54,7 +55,7 @@ def steps_on(
 
 
 class _CpuSteps:
-    def __init__(self, cells: Cells, fusion: FusionConfig, filter_: FilterConfig) -> None:
+    def __init__(self, cells: Cells, fusion: FusionConfig, filter_: FilterModel) -> None:
         self._fusion = Fusion(cells.spacing, fusion)
         self._filter = Hsbof((cells.rows, cells.columns), cells.spacing, filter_)
 
@@ -70,10 +71,10 @@ class _CpuSteps:
 
     def phases(self) -> dict[str, float]:
         seconds: dict[str, float] = {}
-        time, reports, (dt, motion, own_velocity) = self._now
+        time, reports, (dt, motion, ego_velocity) = self._now
         with timed(seconds, "fuse"):
             observation = self._fusion(time, reports)
-        self._filter.step(observation, dt, motion, own_velocity)
+        self._filter.step(observation, dt, motion, ego_velocity)
         return self._filter.timings | seconds
 
 
@@ -81,7 +82,7 @@ class _DeviceSteps:
     """Reports lie on the device already, where the observation leaves them."""
 
     def __init__(
-        self, backend: Backend, cells: Cells, fusion: FusionConfig, filter_: FilterConfig, tuning: Tuning | None
+        self, backend: Backend, cells: Cells, fusion: FusionConfig, filter_: FilterModel, tuning: Tuning | None
     ) -> None:
         self.backend = backend
         self._fusion = FusionDevice(backend, cells, fusion)
@@ -109,20 +110,20 @@ class _DeviceSteps:
         self.backend.finish()
 
     def step(self) -> None:
-        time, reports, (dt, motion, own_velocity) = self._now
+        time, reports, (dt, motion, ego_velocity) = self._now
         fused = self._fusion(time, reports)
         self._registration(fused, dt, motion, self._filter._buffers.layers)
-        self._filter.step(dt, motion, own_velocity)
+        self._filter.step(dt, motion, ego_velocity)
         self.backend.finish()
 
     def phases(self) -> dict[str, float]:
         """Of the filter as the device's own clock has them; fusion and registration with the host waiting for each."""
         seconds: dict[str, float] = {}
-        time, reports, (dt, motion, own_velocity) = self._now
+        time, reports, (dt, motion, ego_velocity) = self._now
         with timed(seconds, "fuse"):
             fused = self._fusion(time, reports)
             self.backend.finish()
         with timed(seconds, "register_hits"):
             self._registration(fused, dt, motion, self._filter._buffers.layers)
             self.backend.finish()
-        return seconds | self._filter.profile(dt, motion, own_velocity)
+        return seconds | self._filter.profile(dt, motion, ego_velocity)

@@ -238,7 +238,7 @@ def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, A
 
 def occupancy(backend: Any, large: bool) -> dict[str, Any]:
     """Fusion and filter in milliseconds: the paper's largest case in every layout, a large one, and the agreement."""
-    paper, default = Config.preset("paper").occupancy.filter, Config().occupancy.filter
+    paper, default = Config.preset("paper").occupancy, Config().occupancy
     cases = {"paper": (paper, 19_000, 0.1), "default": (default, 19_000, 0.1)}
     if large:
         cases["1.44 M cells, 2 M particles"] = (default, 2_000_000, 0.0323)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each rule of the occupancy filter changes: every scene, seed and mover, as the tables of docs/occupancy.md.
+"""Figures of the occupancy with sets of rules: every scene, seed and mover, as the tables of docs/occupancy.md.
 
-`python scripts/occupancy_rules.py [--seeds N] [--scene NAME ...] [--rules NAME ...] [--drive DRIVE] [--keep FILE]`
-`--keep` appends every run to a file of JSON lines and leaves out those that are there already;
+`python scripts/occupancy_rules.py [--seeds N] [--scene NAME ...] [--rules SET ...] [--drive DRIVE] [--keep FILE]`
+A set is `all`, `none` or `without NAME`. `--keep` appends every run to a file of JSON lines and skips those in it;
 `occupancy_tables.py FILE --into docs/occupancy.md docs/occupancy-runs.md` writes the tables into the documents.
 """
 
@@ -12,37 +12,20 @@ import argparse
 import json
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, get_args
 
 from occupancy_tables import SCENES, VARIANTS, load, print_tables
 
 import roadbed
 from roadbed.config import Config
+from roadbed.config.occupancy import OccupancyRule
 from roadbed.evaluate.occupancy import evaluate_occupancy
 
 ROOT = Path(__file__).parent.parent
 DRIVE_FRAMES = 50
-# The switch of each rule, off.
-OFF: dict[str, dict[str, Any]] = {
-    "R": {"filter": {"registration": {"enabled": False}}},
-    "M": {"filter": {"maturity": {"free_time": 0.0}}},
-    "Q": {"filter": {"acceleration_at_rest": 6.0}},
-    "O": {"observation": {"sparse": 0.0}},
-    "B": {"observation": {"beneath": 1.0}, "filter": {"sure_memory": 2.0}},
-    "F": {"filter": {"registration": {"fast_span": 0.0}}},
-    "S": {"filter": {"registration": {"standing_time": 0.0}}},
-    "T": {"filter": {"registration": {"trusted": 0}}},
-    "U": {"filter": {"unknown_claim": 0.0}},
-    "A": {"filter": {"moving": {"alike": 0.0}}},
-    "H": {"observation": {"sparse_hit": 0.8}},
-    "L": {"filter": {"registration": {"refined_span": 0.0}}},
-    "E": {"filter": {"moving": {"test_free": 0.0}}},
-    "C": {"filter": {"registration": {"confirmed": 0.0}}},
-    "N": {"filter": {"beside_moving": 0.0, "birth": {"seeded": 0.5}}},
-}
 
 
-class Remembered:
+class Cached:
     """A source whose scans and truth are made once."""
 
     def __init__(self, source: Any, frames: int | None = None) -> None:
@@ -69,12 +52,10 @@ class Remembered:
 
 
 def config_of(rules: str, seed: int) -> Config:
-    """The default with the rules that the set does not name switched off."""
-    config = Config().with_changes(seed=seed)
-    for rule, off in OFF.items():
-        if rule not in VARIANTS[rules]:
-            config = config.with_changes(occupancy=off)
-    return config
+    """The default with the rules of one of VARIANTS."""
+    every = get_args(OccupancyRule)
+    without = {"all": (), "none": every}.get(rules, (rules.removeprefix("without "),))
+    return Config().with_changes(seed=seed, occupancy={"without": without})
 
 
 def run(scene: str, source: Any, rules: str, seed: int) -> dict[str, Any]:
@@ -102,7 +83,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--scene", nargs="+", choices=SCENES, default=list(SCENES))
-    parser.add_argument("--rules", nargs="+", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--rules", nargs="+", choices=VARIANTS, default=["all"], metavar="SET")
     parser.add_argument("--drive", default=str(ROOT.parent / "shared/data/kitti-raw-0005"))
     parser.add_argument("--keep", type=Path)
     given = parser.parse_args()
@@ -110,12 +91,12 @@ def main() -> None:
         kept = given.keep or Path(folder) / "runs.jsonl"
         done = {(r["scene"], r["rules"], r["seed"]) for r in load([kept])}
         for scene in given.scene:
-            wanted = [(v, s) for s in range(given.seeds) for v in given.rules if (scene, v, s) not in done]
-            if not wanted:
+            missing = [(v, s) for s in range(given.seeds) for v in given.rules if (scene, v, s) not in done]
+            if not missing:
                 continue
             drive = scene == "drive"
-            source = Remembered(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
-            for rules, seed in wanted:
+            source = Cached(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
+            for rules, seed in missing:
                 line = json.dumps(run(scene, source, rules, seed), default=float) + "\n"
                 with kept.open("a") as file:
                     file.write(line)

@@ -13,7 +13,9 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
+
+from roadbed.config.occupancy import OccupancyRule
 
 Run = dict[str, Any]
 
@@ -24,17 +26,8 @@ SCENES = {
     "lux": "sim:city?sensor=lux4&frames=75",
     "drive": "",
 }
-# Name of each set of rules, and the rules in it.
-VARIANTS = {
-    "none": "",
-    "R": "R",
-    "R, M": "RM",
-    "R, M, Q": "RMQ",
-    "R, M, Q, O": "RMQO",
-    "R, M, Q, O, B": "RMQOB",
-    "R, M, Q, O, B, F": "RMQOBF",
-    "all": "RMQOBFSTUAHLENC",
-}
+# Sets of rules; the last is the default.
+VARIANTS = ("none", *(f"without {rule}" for rule in get_args(OccupancyRule)), "all")
 FIGURES = {
     "speed error %": "error_percent",
     "missed %": "missed_percent",
@@ -116,7 +109,7 @@ def means(runs: Sequence[Run], figures: Sequence[str] = SUMMARY) -> str:
 
 def summary(runs: Sequence[Run]) -> str:
     """What all rules reach, a column per scene: mean over the seeds that know a figure."""
-    everything = list(VARIANTS)[-1]
+    everything = VARIANTS[-1]
     chosen = {scene: mine for (scene, rules), mine in _groups(runs, "scene", "rules") if rules == everything}
     rows = [[name, *(mean([r.get(field) for r in mine]) for mine in chosen.values())] for name, field in SHORT.items()]
     return _table(["", *chosen], rows)
@@ -239,7 +232,7 @@ def _groups(runs: Sequence[Run], *fields: str) -> list[tuple[tuple[str, ...], li
 
 
 def _first_seed(runs: Sequence[Run]) -> list[Run]:
-    return [run for run in runs if run["rules"] == list(VARIANTS)[-1] and run["seed"] == 0 and run["scene"] != "drive"]
+    return [run for run in runs if run["rules"] == VARIANTS[-1] and run["seed"] == 0 and run["scene"] != "drive"]
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from occupancy_rules import DRIVE_FRAMES, ROOT, Remembered, judged
+from occupancy_rules import DRIVE_FRAMES, ROOT, Cached, judged
 from occupancy_tables import FIGURES, SCENES, mean, text_of
 
 import roadbed
@@ -34,7 +34,7 @@ def main() -> None:
     print(f"| scene | {given.setting.split('.')[-1]} |", " | ".join(FIGURES), "|\n|" + "---|" * (len(FIGURES) + 2))
     for scene in given.scene:
         drive = scene == "drive"
-        source = Remembered(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
+        source = Cached(roadbed.open(given.drive if drive else SCENES[scene]), DRIVE_FRAMES if drive else None)
         for value in given.values:
             runs = [judged(scene, source, config_of(given.setting, value, seed)) for seed in range(given.seeds)]
             figures = [text_of(mean([run.get(field) for run in runs])) for field in FIGURES.values()]

@@ -115,7 +115,7 @@ class Pipeline(Closing):
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
             with self.ground.begin(scan, self._moving()) as task:
                 if self.occupancy is not None:
-                    self.occupancy.expect(scan, task.mounting)  # while the device begins
+                    self.occupancy.prefetch(scan, task.mounting)  # while the device begins
                 if alone or task.frame.device is None:
                     task.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
@@ -123,7 +123,9 @@ class Pipeline(Closing):
                     on_ground(Result(scan=scan, ground=task.frame, occupancy=None, timings=dict(seconds)))
                 if self.occupancy is not None:
                     begin = perf_counter()
-                    self._last = self.occupancy(scan, task.frame, task.update)
+                    with self.occupancy.begin(scan, task.frame) as occupancy_task:
+                        task.update()
+                    self._last = occupancy_task.frame
                     seconds["occupancy"] = perf_counter() - begin
             ground = task.frame
             if self._survey is not None and survey:

@@ -13,13 +13,14 @@ from benchmarks.occupancy_plots import draw_all
 from benchmarks.occupancy_steps import steps_on
 from roadbed import Config
 from roadbed.occupancy.arrays import Cells
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import DRIVERS, backend
 
 
 def test_a_step_of_the_occupancy_is_the_papers():
     """Eight sensors that see different things are pooled inside it, and its priors are interpolated."""
-    timing = time_steps(Config.preset("paper").occupancy.filter, 1000, 0.5, steps=3, warm_up=2)
+    timing = time_steps(Config.preset("paper").occupancy, 1000, 0.5, steps=3, warm_up=2)
     assert timing.cells == 60 * 100
     assert set(timing.tasks_ms) == set(TASKS)
     assert all(value > 0 for value in timing.tasks_ms.values())
@@ -31,7 +32,8 @@ def test_a_step_of_the_occupancy_is_the_papers():
     assert len({mask.tobytes() for mask in seen}) == 8
     assert len({report.probability.tobytes() for report in reports.values()}) == 8
     paper = Config.preset("paper").occupancy
-    stage = steps_on(CpuBackend(), Cells(60, 100, 0.5), paper.fusion, paper.filter.with_changes(particles=1000))
+    model = FilterModel.of(paper.with_changes(filter={"particles": 1000}))
+    stage = steps_on(CpuBackend(), Cells(60, 100, 0.5), paper.fusion, model)
     stage.load(0.0, stage.pack(reports), (TIME_STEP, _motion(30.0), (OWN_SPEED, 0.0)))
     parts = sorted(part for parts in TASKS.values() for part in parts)
     assert sorted(stage.phases()) == parts, "every part of a step belongs to one of the tasks"
@@ -42,7 +44,7 @@ def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way
     place = backend(name)
     sizes = {
         "FIGURE_7_PARTICLES": (500, 1000), "FIGURE_8_RESOLUTIONS": (0.5, 1.0), "PAPER_TABLE_1": {(500, 1.0): 9.0},
-        "GROUP_SIZES": (256,), "TILE_COLUMNS": (0, 16), "LAYOUT_CASE": (500, 1.0),
+        "GROUP_SIZES": (256,), "LAYOUT_CASE": (500, 1.0),
     }  # fmt: skip
     for limit, value in sizes.items():
         monkeypatch.setattr(bench_module, limit, value)
@@ -58,7 +60,6 @@ def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way
         assert "scheduling" not in out
         return
     assert [row["scheduling"] for row in out["scheduling"]] == ["sequential", "parallel"]
-    assert [row["tile_columns"] for row in out["tiles"]] == [0, 16]
     if name == "opencl" and place.device.kind == "cpu":
         assert [row["units"] for row in out["figure_9"]] == bench_module.powers_of_two(place.device.units)
         assert out["figure_9"][0]["step_speed_up"] == 1

@@ -64,11 +64,11 @@ def test_a_preset_can_be_the_base_of_a_file():
 
 
 def test_changes_are_merged_at_every_depth_from_python_and_from_yaml():
-    changes = {"ground": {"labels": {"highest": 0.7}}, "occupancy": {"filter": {"birth": {"speed": 12.0}}}}
+    changes = {"ground": {"labels": {"highest": 0.7}}, "occupancy": {"filter": {"moving": {"speed": 0.3}}}}
     paper = Config.preset("paper")
     changed = paper.with_changes(**changes)
     assert changed.ground.labels.threshold == paper.ground.labels.threshold == 0.2
-    assert changed.occupancy.filter.birth.seeded == paper.occupancy.filter.birth.seeded == 0.0
+    assert changed.occupancy.filter.moving.mahalanobis == paper.occupancy.filter.moving.mahalanobis == 5.99
     assert changed == Config.loads("preset: paper\n" + yaml.safe_dump(changes))
     labels = paper.ground.labels.with_changes(highest=0.7)
     assert paper.with_changes(ground={"labels": labels}) == paper.with_changes(ground={"labels": {"highest": 0.7}})
@@ -143,11 +143,7 @@ def test_the_keys_of_a_removed_stage_are_named_each():
         ("ground: {stcrf: {beta: 0.8, gamma: 0.2}}", r"beta \+ gamma = 1: information would grow without bound"),
         ("ground: {stcrf: {spacing: 5, pillar: 0.04}}", "pillar = 0.04: expected at least a hundredth of spacing = 5"),
         ("ground: {labels: {threshold: 0.5}}", "heights must not decrease .*threshold 0.5, clear_threshold 0.4"),
-        (
-            "occupancy: {filter: {unknown_hit: {static: 0.6, dynamic: 0.5}}}",
-            r"static \+ dynamic = 1.1, expected at most",
-        ),
-        ("occupancy: {filter: {maturity: {begin: 1, full: 1}}}", "begin = 1 must be below full = 1"),
+        ("occupancy: {without: [regstration]}", r"occupancy\.without\.0 = 'regstration': .*'registration'"),
         ("grid_resolution: 0.2\nground: {}", r"unknown parameter ground"),
     ],
 )

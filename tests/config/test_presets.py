@@ -11,8 +11,12 @@ import pytest
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.config import Stage
 from roadbed.config.ground import GroundRule
+from roadbed.config.occupancy import OccupancyRule
 from roadbed.core.errors import ConfigError
+from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.observation.model import SensorModel
 
+OBJECTS = ("join_bodies", "vehicle_size", "velocity_lag")
 CHANGES = {
     "vehicle.clearance": 50.0,
     "vehicle.find_body": False,
@@ -31,48 +35,20 @@ CHANGES = {
     "ground.stcrf.points_per_node": 0,
     "ground.time.motion": "vehicle",
     "ground.labels.threshold": 0.20,
+    "occupancy.without": tuple(rule for rule in get_args(OccupancyRule) if rule not in OBJECTS),
     "occupancy.grid.length": 50.0,  # section 3.1: 30 x 50 m in front of the vehicle
     "occupancy.grid.width": 30.0,
     "occupancy.grid.spacing": 0.1,
     "occupancy.grid.ahead": 25.0,
     "occupancy.grid.motion": "vehicle",
-    "occupancy.observation.sure_height": 10.0,
-    "occupancy.observation.underside": 0.0,
-    "occupancy.observation.beneath": 1.0,
-    "occupancy.observation.mixed_free": 1.0,
-    "occupancy.observation.unknown_ground": 1.0,
-    "occupancy.observation.sparse": 0.0,
     "occupancy.fusion.forget": 1e-3,
     "occupancy.filter.particles": 19_000,
-    "occupancy.filter.compose": "normalise",
     "occupancy.filter.empty_to_static": 0.005,
     "occupancy.filter.acceleration": 2.0,
-    "occupancy.filter.registration.enabled": False,
-    "occupancy.filter.unobserved_survival": 1.0,
     "occupancy.filter.static_memory": 1e6,
     "occupancy.filter.free_memory": 1e6,
-    "occupancy.filter.sure_memory": 1e6,
-    "occupancy.filter.hits_only": False,
-    "occupancy.filter.keep_unknown": False,
-    "occupancy.filter.vacated_is_free": False,
-    "occupancy.filter.unknown_hit.static": 0.25,
-    "occupancy.filter.unknown_hit.dynamic": 0.25,
-    "occupancy.filter.unknown_free.dynamic": 0.25,
-    "occupancy.filter.unknown_claim": 0.0,
-    "occupancy.filter.beside_moving": 0.0,
-    "occupancy.filter.surface": False,
     "occupancy.filter.max_gap": 60.0,
-    "occupancy.filter.maturity.enabled": False,
-    "occupancy.filter.birth.traffic": 0.0,
-    "occupancy.filter.birth.fast": 0.0,
-    "occupancy.filter.birth.seeded": 0.0,
     "occupancy.filter.moving.mahalanobis": 5.99,
-    "occupancy.filter.moving.old_share": 0.0,
-    "occupancy.filter.moving.neighbours": 0,
-    "occupancy.filter.moving.alike": 0.0,
-    "occupancy.filter.moving.untested": 1.0,
-    "occupancy.filter.moving.test_free": 0.0,
-    "occupancy.filter.moving.age": 0,
 }
 
 
@@ -87,6 +63,23 @@ def flat(stage: Stage, name: str = "") -> dict[str, object]:
 def test_the_papers_preset_changes_exactly_these_values():
     default, paper = flat(Config()), flat(Config.preset("paper"))
     assert {name: value for name, value in paper.items() if value != default[name]} == CHANGES
+
+
+def test_a_rule_that_is_switched_off_has_no_effect_on_the_papers_filter():
+    """What the kernels get in the paper's preset; an infinite scale, a share of 0 and a factor of 1 have no effect."""
+    paper = Config.preset("paper")
+    model, sensor = FilterModel.of(paper.occupancy), SensorModel.of(paper, 0.1, 60.0, 100)
+    assert not any((model.exclusive, model.hits_only, model.keep_unknown, model.registration.enabled))
+    assert {model.hit_static, model.hit_dynamic, model.free_static, model.free_dynamic} == {0.25}
+    assert {model.maturity_begin, model.surface_sigma} == {np.inf}
+    assert {model.vacated, model.claimed, model.beside, model.test_free} == {0.0}
+    assert model.unobserved_survival == 1.0
+    assert model.sure_memory == model.free_memory
+    assert model.acceleration_at_rest == model.acceleration
+    assert model.moving[4:] == (0.0, 0, 0.0, 0, 1.0)  # old_share, neighbours, alike, age, untested
+    assert {model.birth.traffic, model.birth.fast, model.birth.seeded} == {0.0}
+    assert (sensor.sure_height, sensor.underpass, sensor.mixed_free, sensor.unknown_ground) == (10.0, 1.0, 1.0, 1.0)
+    assert (sensor.face, sensor.neighbour_rays, sensor.log_hit_ratio) == (0.0, 0, pytest.approx(np.log(4)))
 
 
 def test_no_addition_is_left_on():

@@ -71,8 +71,7 @@ _CONFIGURATION = [
         ("if self.spacing / self.pillar > 100:", "if False:"),
         ("if low >= high:", "if low > high:"),
     ),
-    *_of("config/occupancy.py", ("config",), ("if self.static + self.dynamic > 1:", "if False:"), ("if self.begin >= self.full:", "if False:")),
-    *_of("config/presets.py", ("config",), ('"keep_unknown": False,', ""), ('"iterations": 10,\n                "warm', '"iterations": 11,\n                "warm'), ('"mounting": {"estimate": False},', "")),
+    *_of("config/presets.py", ("config",), (" if rule not in _OBJECT_RULES]", "]"), ('"iterations": 10,\n                "warm', '"iterations": 11,\n                "warm'), ('"mounting": {"estimate": False},', "")),
 ]  # fmt: skip
 
 _VIEWER = [

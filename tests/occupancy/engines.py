@@ -5,32 +5,42 @@ from __future__ import annotations
 
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from roadbed import Config
 from roadbed.config import OccupancyConfig
-from roadbed.config.occupancy import FilterConfig
-from roadbed.occupancy.arrays import Masses
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice
-from roadbed.occupancy.engine import GridMotion, OccupancyEngine
+from roadbed.occupancy.engine import GridMotion, OccupancyEngine, OccupancyInput, OccupancyOutput
+from roadbed.occupancy.hsbof.arrays import Masses
 from roadbed.occupancy.hsbof.filter import Hsbof, ParticleSet
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
-from roadbed.occupancy.records import PARTICLE
+from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime.backend import Backend
 from tests.devices import DRIVERS, accelerator
+from tests.occupancy.models import changed
 
 ENGINES = DRIVERS
 
 
-def engine(name: str, config: Config | OccupancyConfig) -> OccupancyEngine:
-    """One of ENGINES."""
+def engine(name: str, config: Config | OccupancyConfig, **changes: Any) -> OccupancyEngine:
+    """One of ENGINES, with some values of the filter's model replaced."""
     whole = config if isinstance(config, Config) else Config(occupancy=config)
-    if name == "cpu":
-        return OccupancyCpu(whole)
-    return OccupancyDevice(whole, accelerator(name, optimise=False))
+    made = FilterModel.of
+    with patch.object(FilterModel, "of", lambda config: changed(made(config), **changes)):
+        if name == "cpu":
+            return OccupancyCpu(whole)
+        return OccupancyDevice(whole, accelerator(name, optimise=False))
+
+
+def frame_of(engine: OccupancyEngine, given: OccupancyInput) -> OccupancyOutput:
+    """One frame from begin to end."""
+    engine.begin(given)
+    return engine.finish()
 
 
 def hsbof(name: str) -> Any:
@@ -44,13 +54,13 @@ class HsbofOnDevice:
     unknown = Hsbof.unknown
 
     def __init__(
-        self, backend: Backend, shape: tuple[int, int], spacing: float, config: Any = None, seed: int = 0
+        self, backend: Backend, shape: tuple[int, int], spacing: float, model: Any = None, seed: int = 0
     ) -> None:
-        self.device = HsbofDevice(backend, shape, spacing, config, seed)
-        self.config, self.cells = config or FilterConfig(), self.device.cells
+        self.device = HsbofDevice(backend, shape, spacing, model, seed)
+        self.model, self.cells = self.device.model, self.device.cells
         self.layers = np.zeros((5, *shape), np.float32)
-        self.particles = ParticleSet(self.config.particles)
-        self._registration = Registration(self.cells, self.config.registration)
+        self.particles = ParticleSet(self.model.particles)
+        self._registration = Registration(self.cells, self.model.registration)
         self.fetch()
 
     @property
@@ -62,11 +72,11 @@ class HsbofOnDevice:
         self._registration.forget()
         self.fetch()
 
-    def step(self, observation: Any, dt: float, motion: GridMotion | None = None, own_velocity: Any = (0, 0)) -> None:
+    def step(self, observation: Any, dt: float, motion: GridMotion | None = None, ego_velocity: Any = (0, 0)) -> None:
         registered = self._registration(observation, dt, motion or GridMotion(), self.masses.maturity)
         self.send()
         self.device.upload(observation, registered)
-        self.device.step(dt, motion, own_velocity)
+        self.device.step(dt, motion, ego_velocity)
         self.fetch()
 
     def send(self) -> None:
@@ -88,4 +98,8 @@ class HsbofOnDevice:
         p.arrays.cell[:] = cells
         for name in PARTICLE.names or ():
             getattr(p.arrays, name)[:] = particles[name]
-        self.velocities, self.moving, self.uncarried = device.velocities, device.moving, device.uncarried
+        self.velocities, self.moving, self.mass_without_particles = (
+            device.velocities,
+            device.moving,
+            device.mass_without_particles,
+        )

@@ -9,11 +9,9 @@ from functools import partial
 import numpy as np
 
 
-def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0, clearance=2.5):
-    """p_z and lambda over flat ground by looking at every beam for every cell."""
-    azimuth_bins = round(360 / config.azimuth_step)
-    few = len(points) < config.sparse * azimuth_bins
-    odds = config.sparse_hit / (1 - config.sparse_hit) if few else config.hit / config.false_alarm
+def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0):
+    """p_z and lambda over flat ground by looking at every beam for every cell; `config` is a SensorModel."""
+    azimuth_bins = config.azimuth_bins
     dx, dy = points[:, 0] - sensor[0], points[:, 1] - sensor[1]
     distance = np.hypot(dx, dy)
     azimuth = np.minimum(((np.arctan2(dy, dx) + np.pi) / (2 * np.pi) * azimuth_bins).astype(int), azimuth_bins - 1)
@@ -24,7 +22,7 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0,
     softness = math.sqrt(config.obstacle_height_sigma**2 + min(sigma, config.ground_sigma) ** 2)
     weight = 1 / (1 + np.exp(-(heights - config.obstacle_height) / softness))
     low = config.obstacle_height - 3 * config.obstacle_height_sigma
-    weight[(heights <= low) | (heights >= clearance)] = 0
+    weight[(heights <= low) | (heights >= config.clearance)] = 0
 
     probability, observedness = np.full(grid.shape, 0.5), np.zeros(grid.shape)
     for row in range(grid.rows):
@@ -44,7 +42,7 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0,
                 excess = max(passes_at - config.sure_height, 0.0)
                 survive = math.exp(-(excess**2) / (2 * (config.height_spread**2 + sigma**2)))
                 ratio = 1 - config.detection * survive
-            log_occupied = n_o * math.log(odds)
+            log_occupied = n_o * config.log_hit_ratio
             kappa = config.mixed_free if n_o >= 0.5 else 1.0
             seen = 1 - math.exp(-log_occupied) * ratio
             if seen >= 1e-6:
@@ -70,9 +68,9 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     if seen <= 0:
         s *= math.exp(-dt / config.static_memory)
         probable = min(e, 0.55)
-        sure = (e - probable) * math.exp(-dt / min(config.sure_memory, config.free_memory))
+        sure = (e - probable) * math.exp(-dt / config.sure_memory)
         e = probable * math.exp(-dt / config.free_memory) + sure
-    e += seen * d_old if config.vacated_is_free else 0.0
+    e += config.vacated * seen * d_old
     if s + e > 1:
         s, e = s / (s + e), e / (s + e)
     u = 1 - s - e
@@ -86,22 +84,19 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     born = 0.0
     if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
-        e_ed = over(config.beside_moving if beside else config.empty_to_dynamic) * (1 - mature)
+        e_ed = over(config.beside if beside else config.empty_to_dynamic) * (1 - mature)
         e_es = over(config.empty_to_static)
-        e_es += mature * (over(config.maturity.static_rate) - e_es)
+        e_es += mature * (over(config.maturity_static) - e_es)
         born = e_sd * s + e_ed * e
         s, e = (1 - e_sd) * s + e_es * e, (1 - e_es - e_ed) * e
     if hit and arriving > 0:
-        claimed = config.unknown_claim * (1 - tested) * seen * u
+        claimed = config.claimed * (1 - tested) * seen * u
         s, u = s + claimed, u - claimed
     s = min(s + to_static, 0.999)
-    if config.compose == "odds":
+    if config.exclusive:
         d = min(arriving, 0.98)
         total = s * (1 - d) + d * (1 - s) + (1 - s) * (1 - d)
         s, d, rest = s * (1 - d) / total, d * (1 - s) / total, (1 - s) * (1 - d) / total
-    elif config.compose == "static-first":
-        d = min(arriving, 1 - s)
-        rest = 1 - s - d
     else:
         total = s + arriving + e + born + u
         s, d, rest = s / total, arriving / total, (e + born + u) / total
@@ -110,8 +105,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
         e, born, u = (value * rest / others for value in (e, born, u))
     else:
         s, e, born, u = s + rest, 0.0, 0.0, 0.0
-    split = config.unknown_hit if hit else config.unknown_free
-    k_s, k_d = split.static, split.dynamic
+    k_s, k_d = (config.hit_static, config.hit_dynamic) if hit else (config.free_static, config.free_dynamic)
     if hit:
         k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
     looked = seen * u if config.keep_unknown else u
@@ -152,8 +146,8 @@ def components(hit):
     return label
 
 
-class Laying:
-    """Two scans of one and the same grid, whose components are laid over each other."""
+class ScanPair:
+    """Two scans of one and the same grid, whose components are compared."""
 
     def __init__(self, now, old, config, spacing):
         self.config, self.spacing = config, spacing
@@ -183,19 +177,19 @@ class Laying:
 def refined(now, old, age, config, spacing, velocities):
     """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one,
     where that is longer along them; not known where the scan agrees nearly as well with rest, or tells nothing."""
-    laying, out = Laying(now, old, config, spacing), velocities.copy()
+    pair, out = ScanPair(now, old, config, spacing), velocities.copy()
     reach = round(config.refined_reach / (spacing / 4))
     around = [(dx, dy) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1)]
     for k, velocity in enumerate(velocities):
         if not np.hypot(*velocity) >= config.refined_speed:
             continue
-        points = laying.points(np.argwhere(laying.label == k))
+        points = pair.points(np.argwhere(pair.label == k))
         if points is None:
             out[k] = np.nan if config.confirmed > 0 else velocity
             continue
         expected = np.floor(velocity * age / (spacing / 4) + 0.5).astype(int)
-        scores = np.array([laying.agreement(points, *(expected + shift)) for shift in around])
-        if config.confirmed > 0 and scores.max() - laying.agreement(points, 0, 0) < config.confirmed - 1e-9:
+        scores = np.array([pair.agreement(points, *(expected + shift)) for shift in around])
+        if config.confirmed > 0 and scores.max() - pair.agreement(points, 0, 0) < config.confirmed - 1e-9:
             out[k] = np.nan
         if np.isnan(out[k, 0]) or scores.max() < config.good - 1e-9:
             continue
@@ -208,8 +202,8 @@ def refined(now, old, age, config, spacing, velocities):
 def registration(now, old, age, config, spacing, fast=False, maturity=None):
     """Component per cell and velocity per component by trying every shift, for scans of one and the same grid."""
     speed, least = (config.fast_speed, config.fast_least * age) if fast else (config.speed, config.least)
-    laying = Laying(now, old, config, spacing)
-    label, here, before = laying.label, laying.here, laying.before
+    pair = ScanPair(now, old, config, spacing)
+    label, here, before = pair.label, pair.here, pair.before
     velocities = np.full((max(label.max() + 1, 1), 2), np.nan)
     for k in range(label.max() + 1):
         cells = np.argwhere(label == k)
@@ -218,11 +212,11 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         if fast and extent < config.fast_extent - 1e-9:
             continue
-        points = laying.points(cells)
+        points = pair.points(cells)
         if points is None:
             continue
         present, former = points
-        agreement = partial(laying.agreement, points)
+        agreement = partial(pair.agreement, points)
         still = agreement(0, 0)
         reach = int(min(speed * age, 1.5 * extent + 0.4) / (spacing / 4) + 1e-9)
         steps = range(-reach, reach + 1, 2)
@@ -243,8 +237,8 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         elif maturity is not None and not fast and config.standing_time > 0 and freed:
             stands = np.mean([maturity[r, c] >= config.standing_time for r, c in cells]) >= 0.25
             same, gain = (config.standing_same, config.standing_gain) if stands else (same, gain)
-        wanted = max(config.good, still + gain) - 1e-9
-        sure = best >= wanted and coarse >= wanted - 0.25
+        fields = max(config.good, still + gain) - 1e-9
+        sure = best >= fields and coarse >= fields - 0.25
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities

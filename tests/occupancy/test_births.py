@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import FilterConfig
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.models import NO_CHANCE, NO_SURFACE, filter_model
 from tests.occupancy.scenes import grid_of_boxes
 from tests.occupancy.test_hsbof import crowd, place, seen_as
 
@@ -21,13 +21,11 @@ def Filter(request):
 
 def newborn(Filter, p=None, before=lambda filter_: None, **birth):
     """The particles born in one step: by default every cell is seen occupied for the first time."""
-    rules = {"share": 0.9, "traffic": 0.0, "fast": 0.0, "seeded": 0.0, **birth}
-    config = FilterConfig(
-        particles=6000, unknown_hit={"static": 0.0, "dynamic": 1.0}, acceleration=0, diffusion=0, birth=rules
-    )
-    filter_ = Filter(SHAPE, SPACING, config)
+    rules = {"traffic": 0.0, "fast": 0.0, "seeded": 0.0, **birth}
+    model = filter_model(60_000, hit_static=0.0, hit_dynamic=1.0, **NO_CHANCE, birth=rules)
+    filter_ = Filter(SHAPE, SPACING, model)
     before(filter_)
-    filter_.step(seen_as(np.full(SHAPE, 0.9) if p is None else p, 1.0), 0.1, own_velocity=OWN)
+    filter_.step(seen_as(np.full(SHAPE, 0.9) if p is None else p, 1.0), 0.1, ego_velocity=OWN)
     found = crowd(filter_)
     return type(found)(*(values[found.age == 1] for values in found))
 
@@ -62,7 +60,7 @@ def test_neighbours_of_a_mover_are_born_with_its_velocity(Filter):
         place(filter_, (6, 8), [(4.0, -2.0, 0.8)])
         filter_.masses.dynamic[6, 8] = 0.8
 
-    found = newborn(Filter, None, mover, seeded=1.0, seed_radius=0.5, seed_spread=0.3, speed=1e-3)
+    found = newborn(Filter, None, mover, seeded=1.0, seed_spread=0.3, speed=1e-3)
     row, column = found.cell // SHAPE[1], found.cell % SHAPE[1]
     # The mover has come from column 8.5 to 9.3.
     near = (np.abs(row - 6) <= 1) & (np.abs(column - 9) <= 1)
@@ -89,9 +87,9 @@ def test_cells_get_particles_by_their_newborn_mass_and_anywhere_in_them(Filter):
 
 def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
     """Beside an old particle of equal mass, newborns are drawn as often as it, however many they are."""
-    config = FilterConfig(
-        particles=4000, compose="normalise", survival=1.0, dynamic_to_static=0.0, unobserved_survival=1.0,
-        unknown_hit={"static": 0.0, "dynamic": 1.0}, unknown_claim=0, acceleration=0, diffusion=0, surface=False,
+    config = filter_model(
+        4000, exclusive=False, survival=1.0, dynamic_to_static=0.0, unobserved_survival=1.0,
+        hit_static=0.0, hit_dynamic=1.0, claimed=0.0, **NO_CHANCE, **NO_SURFACE,
         birth={"traffic": 0, "fast": 0, "seeded": 0},
     )  # fmt: skip
     filter_ = Filter(SHAPE, 4.0, config)
@@ -106,11 +104,8 @@ def test_a_newborn_weighs_its_part_of_the_newborn_mass(Filter):
 @pytest.mark.parametrize("trusted", [0, 2])
 def test_newborns_with_a_registered_velocity_are_trusted_sooner(Filter, trusted):
     """A box that has moved by 0.6 m in half a second, on a grid that has forgotten everything but the hits."""
-    config = FilterConfig(
-        particles=2000,
-        unknown_hit={"static": 0.0, "dynamic": 1.0},
-        registration={"trusted": trusted, "share": 0.5, "spread": 0.1},
-    )
+    birth = {"registered_age": trusted, "registered": 0.5, "registered_spread": 0.1}
+    config = filter_model(2000, hit_static=0.0, hit_dynamic=1.0, birth=birth)
     filter_ = Filter((30, 40), 0.2, config)
     filter_.step(grid_of_boxes((30, 40), 0.2, [(3.0, 3.0, 1.0, 1.0)]), 0.5)
     filter_.layers[:] = filter_.particles.count = 0

@@ -8,23 +8,24 @@ import math
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import FilterConfig, GridConfig
+from roadbed.config.occupancy import GridConfig
 from roadbed.core.geometry import Pose
-from roadbed.occupancy.arrays import Velocities
+from roadbed.occupancy.hsbof.arrays import Velocities
 from roadbed.occupancy.hsbof.cells_cpu import surface_likelihood
+from roadbed.occupancy.hsbof.model import SURFACE_REACH, CellRules
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells
-from roadbed.occupancy.model import SURFACE_REACH
 from roadbed.occupancy.placement import GridPlacement
-from roadbed.occupancy.rules import CellRules, MovingRule
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.models import filter_model
 from tests.occupancy.scenes import flat_ground, scan_at
 from tests.occupancy.test_hsbof import SMALL, seen_as
 
 
 def test_a_particle_fits_best_in_the_middle_of_the_subcell_that_was_hit():
-    config = FilterConfig(surface_sigma=0.05, surface_floor=0.1)
-    rules = CellRules.of(config, 0.1, 0.2)  # subcells of 5 cm, as wide as the standard deviation
+    rules = CellRules.of(
+        filter_model(surface_sigma=0.05, surface_floor=0.1), 0.1, 0.2
+    )  # subcells of 5 cm, as wide as the standard deviation
     surface = np.zeros((3, 3), np.uint16)
     surface[1, 1] = 1 << (2 * 4 + 1)  # row 2, column 1 of its subcells
     x, y = 4 + 1.5, 4 + 2.5
@@ -36,7 +37,7 @@ def test_a_particle_fits_best_in_the_middle_of_the_subcell_that_was_hit():
 
 
 def test_a_return_beyond_reach_says_nothing_of_a_particle_however_wide_its_spread():
-    rules = CellRules.of(FilterConfig(surface_sigma=1.0, surface_floor=0.1), 0.1, 0.2)
+    rules = CellRules.of(filter_model(surface_sigma=1.0, surface_floor=0.1), 0.1, 0.2)
     surface = np.zeros((12, 12), np.uint16)
     surface[6, 6] = 1  # subcell (24, 24)
     for dx, dy in ((1, 0), (-1, 0), (0, 1), (0, -1)):
@@ -65,7 +66,7 @@ def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
     velocities = Velocities(np.zeros(shape, np.float32), velocity, np.zeros((*shape, 3), np.float32), moving)
 
     def drop(neighbours):
-        rule = MovingRule.of(FilterConfig(moving={"neighbours": neighbours, "alike": 0.0}))
+        rule = filter_model(moving={"neighbours": neighbours, "alike": 0.0}).moving
         drop_lone_cells(0, len(moving), velocities, np.full(shape, 0.5, np.float32), rule, found)
 
     drop(2)
@@ -83,7 +84,7 @@ def test_the_own_velocity_lies_along_the_grids_axes(motion):
     T_world_grid = Pose.from_euler(3.0, 1.0, yaw=0.5)
     for k in range(3):
         scan = scan_at(np.zeros((0, 3)), 0.1 * k, k * np.cos(heading), k * np.sin(heading), yaw=heading)
-        found = placement.follow(scan, flat_ground(scan, T_world_grid=T_world_grid), 0.1).own_velocity
+        found = placement.follow(scan, flat_ground(scan, T_world_grid=T_world_grid), 0.1).ego_velocity
     along = heading - 0.5 if motion == "rolling" else 0.0
     assert found == pytest.approx((10 * np.cos(along), 10 * np.sin(along)), abs=1e-6)
 
@@ -124,7 +125,7 @@ def test_each_cell_of_a_turned_grid_is_interpolated_from_four(turn, shift):
 def test_the_nearest_return_is_found_wherever_a_particle_is():
     """Also in cells at the grid's rim; compared with the distances to all returns within reach."""
     rng = np.random.default_rng(0)
-    rules = CellRules.of(FilterConfig(surface_sigma=0.1, surface_floor=0.1), 0.1, 0.2)
+    rules = CellRules.of(filter_model(surface_sigma=0.1, surface_floor=0.1), 0.1, 0.2)
     surface = rng.integers(0, 1 << 16, (3, 4)) & rng.integers(0, 1 << 16, (3, 4)) & rng.integers(0, 1 << 16, (3, 4))
     bits = (surface[:, :, None] >> np.arange(16)) & 1
     rows, columns = np.nonzero(bits.reshape(3, 4, 4, 4).transpose(0, 2, 1, 3).reshape(12, 16))

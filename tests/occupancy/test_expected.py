@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A scan that is expected while its ground is computed: the same frames, and no trace of it if it never comes."""
+"""A scan that is prefetched while its ground is computed: the same frames, and no trace of it if it never comes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roadbed import Mounting, OccupancyFilter, Pipeline, Pose
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import SensorMount
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
-from roadbed.occupancy.rules import CellRules
+from roadbed.occupancy.hsbof.model import CellRules
 from tests.devices import accelerator
 from tests.occupancy.test_filter import CONFIG, drive, scene
 from tests.occupancy.test_filter_time import same
@@ -29,14 +29,14 @@ def known_of(filter_):
 TIMES = (1.8, 1.9, 1.9, 1.85, 2.0, 3.5, 3.6, 9.0, 9.1, 2.0, 2.1)
 
 
-def test_frames_are_those_of_a_filter_that_expects_nothing():
-    expecting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
-    drive(expecting), drive(plain)
+def test_frames_are_those_of_a_filter_that_prefetches_nothing():
+    prefetching, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+    drive(prefetching), drive(plain)
     diagnostics = []
     for time in TIMES:
         scan, ground = scene(time)
-        expecting.expect(scan, ground.mounting)
-        ours, theirs = expecting(scan, ground), plain(scan, ground)
+        prefetching.prefetch(scan, ground.mounting)
+        ours, theirs = prefetching(scan, ground), plain(scan, ground)
         assert ours.diagnostics == theirs.diagnostics
         assert same(ours, theirs)
         diagnostics += ours.diagnostics
@@ -50,8 +50,8 @@ def test_a_scan_that_never_comes_leaves_no_trace(time):
     drive(waiting), drive(plain)
     before = known_of(waiting)
     scan, ground = scene(time, sensor="another")
-    waiting.expect(scan, ground.mounting)
-    waiting.expect(replace(scan, T_world_sensor=None), ground.mounting)
+    waiting.prefetch(scan, ground.mounting)
+    waiting.prefetch(replace(scan, T_world_sensor=None), ground.mounting)
     assert known_of(waiting) == before
     for k in range(2):
         ours, theirs = (filter_(*scene(1.8 + 0.1 * k)) for filter_ in (waiting, plain))
@@ -59,15 +59,15 @@ def test_a_scan_that_never_comes_leaves_no_trace(time):
         assert same(ours, theirs)
 
 
-def test_what_was_expected_counts_only_while_nothing_else_has_come():
-    """The filter is reset, or gets another scan, before the one that it was told of."""
+def test_what_was_prefetched_counts_only_while_nothing_else_has_come():
+    """The filter is reset, or gets another scan, before the prefetched one."""
     for happens in (OccupancyFilter.reset, lambda filter_: filter_(*scene(1.8))):
-        expecting, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
-        drive(expecting), drive(plain)
+        prefetching, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
+        drive(prefetching), drive(plain)
         scan, ground = scene(3.5)
-        expecting.expect(scan, ground.mounting)
-        happens(expecting), happens(plain)
-        ours, theirs = expecting(scan, ground), plain(scan, ground)
+        prefetching.prefetch(scan, ground.mounting)
+        happens(prefetching), happens(plain)
+        ours, theirs = prefetching(scan, ground), plain(scan, ground)
         assert ours.diagnostics == theirs.diagnostics
         assert same(ours, theirs)
 
@@ -81,14 +81,14 @@ def test_what_is_wrong_with_a_scan_is_said_once_its_ground_is_there():
     assert len(seen) == 1
     moved = replace(scan, mounts=(SensorMount(scan.mounts[0].name, Pose.from_euler(x=9)), *scan.mounts[1:]))
     pipeline(scan)
-    pipeline.occupancy.expect(moved, Mounting(T_vehicle_sensor=Pose.identity(), estimated=False))
+    pipeline.occupancy.prefetch(moved, Mounting(T_vehicle_sensor=Pose.identity(), estimated=False))
     assert pipeline.occupancy._mounts == {mount.name: mount.T_vehicle_sensor for mount in scan.mounts}
     with pytest.raises(InputError, match="two places of the vehicle"):
         pipeline(moved)
 
 
 def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
-    """The device fails after the scan was expected: what the filter knows stays, and the drive goes on."""
+    """The device fails after the scan was prefetched: what the filter knows stays, and the drive goes on."""
     device = accelerator("opencl")
     scans = list(roadbed.open("sim:city?sensor=vlp16&frames=4"))
     pipeline = Pipeline(backend=device)
@@ -97,8 +97,8 @@ def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
     before, expected = known_of(pipeline.occupancy), []
 
     def fails(_):
-        expected.append(pipeline.occupancy._expected.scan)
-        raise device.error_types[0]("wait", -5, "out of resources")
+        expected.append(pipeline.occupancy._prepared.scan)
+        raise device.failures[0]("wait", -5, "out of resources")
 
     with monkeypatch.context() as patched:
         patched.setattr(type(device.event()), "wait", fails)
@@ -114,7 +114,7 @@ def test_a_first_scan_that_failed_may_come_again(monkeypatch):
     filter_, plain = OccupancyFilter(CONFIG), OccupancyFilter(CONFIG)
     scan, ground = scene(1.0)
     with monkeypatch.context() as patched:
-        patched.setattr(type(filter_._engine), "frame", _out_of_memory)
+        patched.setattr(type(filter_._engine), "finish", _out_of_memory)
         with pytest.raises(DeviceError):
             filter_(scan, ground)
     for k in range(3):

@@ -10,11 +10,11 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.core.geometry import Grid
-from roadbed.occupancy.arrays import Cloud
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput
+from roadbed.occupancy.observation.arrays import Cloud
+from roadbed.occupancy.observation.model import SensorModel
 from roadbed.occupancy.observation.observe import Observer, _surface
-from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
-from roadbed.occupancy.rules import SensorModel
+from roadbed.occupancy.observation.vertical_faces_cpu import raise_vertical_faces
 from tests.occupancy.scenes import flat_ground, scan_at
 
 SPARSE = Config()
@@ -34,7 +34,7 @@ def climbed(scan):
     return replace(flat_ground(scan), height_above_ground=np.zeros(len(scan), np.float32))
 
 
-def oracle(points, heights, origin, config, spacing, clearance):
+def oracle(points, heights, origin, model, spacing):
     """Heights by the rule's text, over a plane at zero, and the places whose ground is in doubt."""
     azimuth = np.floor((np.arctan2(points[:, 1] - origin[1], points[:, 0] - origin[0]) + np.pi) / np.radians(0.4))
     distance = np.hypot(points[:, 0] - origin[0], points[:, 1] - origin[1])
@@ -42,8 +42,8 @@ def oracle(points, heights, origin, config, spacing, clearance):
     out, doubtful = heights.astype(np.float64), []
     for k, point in enumerate(points):
         here = points[(bins == bins[k]).all(axis=1), 2]
-        tall = np.ptp(here) >= config.face and distance[k] >= config.min_range
-        if tall and config.obstacle_height < point[2] < clearance and not heights[k] > config.obstacle_height:
+        tall = np.ptp(here) >= model.face and distance[k] >= model.min_range
+        if tall and model.obstacle_height < point[2] < model.clearance and not heights[k] > model.obstacle_height:
             out[k] = point[2]
             doubtful.append(point[:2])
     return out, np.array(doubtful).reshape(-1, 2)
@@ -65,8 +65,8 @@ def test_heights_and_doubt_agree_with_the_oracle(seed):
     model = SensorModel.of(config, 0.2, 17.0, len(points))
     cloud = Cloud(points, heights, np.arange(len(points)), np.eye(3), np.zeros(3), np.zeros(3))
     said, variance = heights.copy(), surface.variance.copy()
-    changed = raise_faces(cloud, surface, model, 0.2, said, variance)
-    expected, doubtful = oracle(points.astype(np.float64), heights, (0, 0), config.occupancy.observation, 0.2, 2.5)
+    changed = raise_vertical_faces(cloud, surface, model, 0.2, said, variance)
+    expected, doubtful = oracle(points.astype(np.float64), heights, (0, 0), model, 0.2)
     assert changed == len(doubtful) > 20
     np.testing.assert_allclose(said, expected, atol=1e-6)
     grid = ground.grid
@@ -83,8 +83,8 @@ def test_a_sparse_sensor_sees_the_car_on_which_the_ground_climbed():
     scan = scan_at(rear_of_a_car(), 0.0, height=0.6)
     given = OccupancyInput.of(scan, climbed(scan), LATTICE)
     car = LATTICE.index(np.full(7, 8.05), np.linspace(-0.6, 0.6, 7))
-    for changes, seen in (({}, True), ({"face": 0.0}, False), ({"sparse": 0.0}, False)):
-        config = SPARSE.with_changes(occupancy={"observation": changes})
+    for without, seen in (([], True), (["vertical_faces"], False), (["sparse_sensors"], False)):
+        config = SPARSE.with_changes(occupancy={"without": without})
         probability = Observer(config)(given).probability.ravel()[car]
         assert bool((probability > 0.5).all()) is seen
     # What the ground filter gave is left as it was.

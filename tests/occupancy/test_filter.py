@@ -15,7 +15,7 @@ from roadbed.config import Config
 from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
-from roadbed.occupancy.hsbof.buffers import births_of, bytes_needed
+from roadbed.occupancy.hsbof.buffers import bytes_needed
 from roadbed.runtime.backend import element_count
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -33,8 +33,8 @@ def scene(time, sensor="lidar", ego=0.0, car=True):
         things.append(box_points(-6.0 + 5.0 * time, 4.0, 3.0, 1.5, 1.4))
     world = np.vstack([GROUND + np.array([ego, 0, 0]), *things])
     scan = scan_at(world, time, x=ego, sensor=sensor)
-    lattice = Grid.centred(80.0, 60.0, 1.0)
-    return scan, flat_ground(scan, lattice)
+    grid = Grid.centred(80.0, 60.0, 1.0)
+    return scan, flat_ground(scan, grid)
 
 
 def drive(filter_, frames=18, first=0.0, speed=0.0):
@@ -77,10 +77,10 @@ def test_finds_the_moving_car_and_the_standing_box(motion):
 
 def test_what_moves_is_handed_to_the_ground_along_its_own_axes():
     turned = drive(OccupancyFilter(CONFIG.with_changes(occupancy={"grid": {"motion": "vehicle"}})), speed=2.0)
-    lattice, moving = turned.moving_cells()
+    grid, moving = turned.moving_cells()
     rows, columns = np.nonzero(moving)
-    assert abs(lattice.x[columns].mean() - 2.5) < 1.0
-    assert abs(lattice.y[rows].mean() - 4.0) < 1.0
+    assert abs(grid.x[columns].mean() - 2.5) < 1.0
+    assert abs(grid.y[rows].mean() - 4.0) < 1.0
     straight = drive(OccupancyFilter(CONFIG), speed=2.0)
     assert straight.moving_cells() == (straight.grid, straight.moving)
 
@@ -255,9 +255,9 @@ GRIDS = {"length": 40, "width": 40}, {"length": 400, "width": 3.4}, {"length": 3
 
 
 @pytest.mark.parametrize("grid", GRIDS, ids=["square", "narrow", "short"])
-@pytest.mark.parametrize("registration", [{}, {"points": 10_000}, {"enabled": False}], ids=["usual", "points", "none"])
+@pytest.mark.parametrize("without", [(), ("registration",)], ids=["usual", "none"])
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, registration, grid, monkeypatch):
+def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(name, without, grid, monkeypatch):
     device, held, announced = accelerator(name, optimise=False), [], []
     zeros, check = type(device).zeros, roadbed.occupancy.device.check_memory
 
@@ -265,13 +265,13 @@ def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(nam
         held.append(element_count(shape) * np.dtype(dtype).itemsize)
         return zeros(self, shape, dtype)
 
-    def heard(backend, cells, config, beside):
-        announced.append(bytes_needed(cells, config.particles, births_of(config)) + beside)
-        check(backend, cells, config, beside)
+    def heard(backend, cells, model, other):
+        announced.append(bytes_needed(cells, model.particles, model.births) + other)
+        check(backend, cells, model, other)
 
     monkeypatch.setattr(type(device), "zeros", counted)
     monkeypatch.setattr(roadbed.occupancy.device, "check_memory", heard)
-    OccupancyFilter(Config.parse({"occupancy": {"grid": grid, "filter": {"registration": registration}}}), device)
+    OccupancyFilter(Config.parse({"occupancy": {"grid": grid, "without": without}}), device)
     assert 0.85 * announced[0] < sum(held) <= announced[0]  # a sensor's grids come with its first scan
 
 

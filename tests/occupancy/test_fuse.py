@@ -82,8 +82,8 @@ def test_a_blind_sensor_never_counts(value, seen, rule):
 
 
 def test_reliability_takes_weight():
-    doubted = pooled((0.9, 0.1), (1, 1), reliability=(1.0, 0.25))[0]
-    assert doubted == pytest.approx((0.9 + 0.1 * 0.25) / 1.25, abs=1e-6)
+    unreliable = pooled((0.9, 0.1), (1, 1), reliability=(1.0, 0.25))[0]
+    assert unreliable == pytest.approx((0.9 + 0.1 * 0.25) / 1.25, abs=1e-6)
     assert pooled((0.9, 0.1), (1, 1), reliability=(1.0, 0.0))[0] == pytest.approx(0.9, abs=1e-6)
 
 

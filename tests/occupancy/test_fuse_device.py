@@ -87,11 +87,11 @@ def test_vectors(device, rule, values, expected):
     assert (fused.surface == 7).all()
 
 
-def test_a_sensor_under_many_names_takes_no_more_room_than_is_remembered(device):
+def test_a_sensor_under_many_names_takes_no_more_memory_than_is_stored(device):
     """Names that change with every scan are forgotten, and their place is used again."""
     fusion = FusionDevice(device, CELLS, FusionConfig(forget=0.25))
     rng = np.random.default_rng(0)
     for step in range(12):
         fusion(0.1 * step, uploaded(device, {f"scan {step}": random_report(rng)}))
-    assert len(fusion._watched.grids()) <= 4
-    assert fusion._room <= 4
+    assert len(fusion._observed.grids()) <= 4
+    assert fusion._capacity <= 4

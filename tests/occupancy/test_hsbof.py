@@ -11,18 +11,17 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from roadbed.config.occupancy import FilterConfig
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.particles_cpu import reorder
 from roadbed.occupancy.registration.register import Registration
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.models import NO_CHANCE, NO_MATURITY, NO_SURFACE, filter_model
 from tests.occupancy.scenes import crowd, grid_of_boxes, nothing_seen, place, seen_as
 
 SHAPE = (12, 16)
-SMALL = FilterConfig(particles=400)
-NO_CHANCE = {"acceleration": 0, "diffusion": 0}
+SMALL = filter_model()
 unit = st.floats(0, 1)
 
 
@@ -41,20 +40,20 @@ def occupied(filter_):
 
 
 @settings(max_examples=60, deadline=None)
-@example((0.625, 0.0, 2**-24, 0.0), 0.5, 0.3, [], "odds", 0.04, {})
+@example((0.625, 0.0, 2**-24, 0.0), 0.5, 0.3, [], 0.04, {})
 @given(
     st.tuples(unit, unit, unit, unit).filter(lambda m: sum(m) > 0.1),
     st.floats(0.05, 0.95),
     st.sampled_from([0.0, 0.3, 0.95]),
     st.lists(st.tuples(st.floats(-3, 3, width=32), st.floats(-3, 3, width=32), st.floats(0.01, 0.6)), max_size=4),
-    st.sampled_from(["odds", "static-first", "normalise"]),
     st.sampled_from([0.04, 0.1, 0.25]),
-    st.fixed_dictionaries({}, optional={n: st.booleans() for n in ("hits_only", "keep_unknown", "vacated_is_free")}),
+    st.fixed_dictionaries(
+        {}, optional={n: st.booleans() for n in ("exclusive", "hits_only", "keep_unknown", "vacated")}
+    ),
 )
-def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, compose, dt, switches):
+def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, dt, switches):
     count = 4000
-    rules = {"maturity": {"enabled": False}, "surface": False, **NO_CHANCE, **switches}
-    config = FilterConfig(particles=count, compose=compose, **rules)
+    config = filter_model(count, **NO_MATURITY, **NO_SURFACE, **NO_CHANCE, **switches)
     filter_ = Filter((3, 3), 4.0, config)  # cells so large that nothing leaves its own
     # As the filter keeps them: what is left unknown is their difference from 1, and may be no more than the rounding.
     s, d, e = map(float, (np.array(weights[:3]) / sum(weights)).astype(np.float32))
@@ -78,7 +77,7 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
 
 
 def test_velocity_moments_agree_with_the_oracle(Filter):
-    config = FilterConfig(particles=400, moving={"untested": 1.0}, **NO_CHANCE)
+    config = filter_model(moving={"untested": 1.0}, **NO_CHANCE)
     filter_ = Filter((3, 3), 4.0, config)
     rng = np.random.default_rng(2)
     particles = [
@@ -101,7 +100,7 @@ def test_velocity_moments_agree_with_the_oracle(Filter):
 @pytest.mark.parametrize(("test_free", "seconds", "arrives"), [(0.1, 0.5, 1), (0.1, 0.05, 0), (0.0, 0.0, 1)])
 def test_particles_whose_motion_was_tested_count_more_than_those_inside(Filter, test_free, seconds, arrives):
     """Onto what was mostly free, or where that is asked, onto what was seen to be free for so many seconds."""
-    filter_ = Filter((1, 8), 1.0, FilterConfig(particles=400, moving={"test_free": test_free}, **NO_CHANCE))
+    filter_ = Filter((1, 8), 1.0, filter_model(test_free=test_free, **NO_CHANCE))
     # A body over cells 2-4 moves on to 3-5: one particle arrives where it was free, one stays inside.
     filter_.masses.free[0] = (0.9, 0.9, 0, 0, 0, 0.9, 0.9, 0.9)
     filter_.masses.known_free[0, 5] = seconds
@@ -124,7 +123,7 @@ def test_particles_whose_motion_was_tested_count_more_than_those_inside(Filter, 
 
 
 def test_particles_follow_their_velocity_and_the_grids_motion(Filter):
-    filter_ = Filter(SHAPE, 0.5, FilterConfig(particles=400, **NO_CHANCE))
+    filter_ = Filter(SHAPE, 0.5, filter_model(**NO_CHANCE))
     place(filter_, (6, 4), [(5.0, -2.5, 0.5)])
     before = np.array([2.25, 3.25])
     angle = 0.3
@@ -141,7 +140,7 @@ def test_particles_follow_their_velocity_and_the_grids_motion(Filter):
 
 
 def test_process_noise_grows_with_time_and_not_with_the_number_of_steps(Filter):
-    config = FilterConfig(particles=20_000, dynamic_to_static=0.0, acceleration_at_rest=6.0)
+    config = filter_model(20_000, dynamic_to_static=0.0, acceleration_at_rest=6.0)
     spreads = []
     for steps in (1, 8):
         filter_ = Filter((4, 4), 100.0, config)
@@ -163,7 +162,7 @@ def test_reordering_sorts_by_cell_and_keeps_the_order_within():
 
 
 def test_resampling_is_proportional_and_normalised_per_cell(Filter):
-    filter_ = Filter(SHAPE, 0.5, FilterConfig(particles=3000))
+    filter_ = Filter(SHAPE, 0.5, filter_model(3000))
     for _ in range(4):
         filter_.step(grid_of_boxes(SHAPE, 0.5, [(4, 3, 1, 1), (1.25, 1.25, 0.5, 0.5)]), 0.1)
     p, dynamic = crowd(filter_), filter_.masses.dynamic.ravel()
@@ -205,10 +204,9 @@ def test_masses_stay_a_distribution_whatever_happens(Filter, seed, events):
         np.testing.assert_allclose(per_cell, m[1].ravel(), atol=1e-4)
 
 
-@pytest.mark.parametrize("change", [{"surface_floor": 0.0}, {"moving": {"untested": 0.0}}])
-def test_weights_of_nothing_are_survived(Filter, change):
+def test_a_particle_far_from_every_return_keeps_its_cells_mass(Filter):
     """The only particle of a cell lies far from its only return, and was never tested."""
-    filter_ = Filter((3, 3), 4.0, SMALL.with_changes(**NO_CHANCE, **change))
+    filter_ = Filter((3, 3), 4.0, filter_model(**NO_CHANCE))
     place(filter_, (1, 1), [(0.25, 0.0, 0.5)])
     filter_.particles.arrays.x[0] = filter_.particles.arrays.y[0] = 7.9
     filter_.masses.dynamic[1, 1] = 0.5
@@ -221,7 +219,7 @@ def test_weights_of_nothing_are_survived(Filter, change):
 
 
 def test_seeing_nothing_at_once_changes_nothing(Filter):
-    filter_ = Filter(SHAPE, 0.5, SMALL.with_changes(survival=1.0, unobserved_survival=1.0, dynamic_to_static=0.0))
+    filter_ = Filter(SHAPE, 0.5, filter_model(survival=1.0, unobserved_survival=1.0, dynamic_to_static=0.0))
     filter_.masses.static[3, 3], filter_.masses.free[5, 5] = 0.7, 0.8
     before = masses(filter_)
     filter_.step(nothing_seen(SHAPE), 0.0)
@@ -229,10 +227,9 @@ def test_seeing_nothing_at_once_changes_nothing(Filter):
 
 
 def test_without_dynamics_it_is_a_binary_bayes_grid(Filter):
-    none = {"static": 0.25, "dynamic": 0.0}
-    config = SMALL.with_changes(
-        unknown_hit=none, unknown_free=none, empty_to_dynamic=0.0, static_to_dynamic=0.0, empty_to_static=0.0,
-        maturity={"enabled": False},
+    config = filter_model(
+        hit_static=0.25, hit_dynamic=0.0, free_static=0.25, free_dynamic=0.0,
+        empty_to_dynamic=0.0, static_to_dynamic=0.0, empty_to_static=0.0, **NO_MATURITY,
     )  # fmt: skip
     filter_ = Filter((1, 1), 0.5, config)
     expected = 0.25
@@ -247,8 +244,7 @@ def test_without_dynamics_it_is_a_binary_bayes_grid(Filter):
 
 
 def test_rolling_keeps_a_static_world_in_place(Filter):
-    still_world = {"static": 0.25, "dynamic": 0.0}
-    config = SMALL.with_changes(unknown_hit=still_world, empty_to_dynamic=0.0, static_to_dynamic=0.0)
+    config = filter_model(hit_static=0.25, hit_dynamic=0.0, empty_to_dynamic=0.0, static_to_dynamic=0.0)
     filter_ = Filter((40, 40), 0.5, config)
     for _ in range(15):
         filter_.step(grid_of_boxes((40, 40), 0.5, [(10, 10, 3, 1)]), 0.1)
@@ -280,7 +276,7 @@ def test_interpolating_follows_a_turn(Filter):
 def crossing(Filter, seed=0, frames=22):
     """A car crosses beside a standing wall; returns the filter and the car's last place."""
     shape, spacing = (60, 120), 0.25
-    filter_ = Filter(shape, spacing, FilterConfig(particles=6000), seed)
+    filter_ = Filter(shape, spacing, filter_model(6000), seed)
     x, y = 4.0, 7.0
     for _ in range(frames):
         x += 0.6
@@ -315,7 +311,7 @@ def test_a_seed_repeats_and_another_changes_little(Filter):
 def test_forgetting_begins_again_with_the_same_numbers(Filter):
     filter_, _ = crossing(Filter, frames=5)
     shape = filter_.moving.shape
-    fresh = Filter(shape, 0.25, FilterConfig(particles=6000))
+    fresh = Filter(shape, 0.25, filter_model(6000))
     filter_.forget()
     assert (filter_.unknown == 1).all()
     for each in (filter_, fresh):
@@ -340,7 +336,7 @@ def test_any_number_of_threads_gives_the_same_result():
 
 
 def test_masses_sum_to_one_after_many_steps(Filter):
-    filter_ = Filter((20, 20), 0.5, FilterConfig(particles=500))
+    filter_ = Filter((20, 20), 0.5, filter_model(500))
     for step in range(1000):
         x = 5 + 4 * math.sin(step / 7)
         filter_.step(grid_of_boxes((20, 20), 0.5, [(x, 5, 1, 1), (8, 8, 1, 1)]), 0.1)
@@ -349,7 +345,7 @@ def test_masses_sum_to_one_after_many_steps(Filter):
 
 def test_the_memory_that_is_announced_is_enough_for_the_arrays_and_hardly_more():
     cells, particles = 60 * 50, 20_000
-    filter_ = Hsbof((60, 50), 0.2, FilterConfig(particles=particles))
+    filter_ = Hsbof((60, 50), 0.2, filter_model(particles))
     own = {name: value for name, value in vars(filter_).items() if name != "_registration"}
     announced = Hsbof.bytes_needed(cells, particles) - Registration.bytes_needed(cells)
     held = sum(array.nbytes for array in arrays_in(own, set()))

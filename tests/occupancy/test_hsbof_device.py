@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.config.occupancy import FilterConfig
 from roadbed.core.errors import DeviceError
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.buffers import bytes_needed
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.filter_device import FIGURE_6, HsbofDevice, Tuning
-from roadbed.occupancy.records import PARTICLE
+from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime import opencl_devices
 from roadbed.runtime.graphs import assign_queues
@@ -24,6 +24,7 @@ from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.engines import HsbofOnDevice
+from tests.occupancy.models import NO_CHANCE, changed, filter_model
 from tests.occupancy.scenes import crowd, grid_of_boxes
 
 SHAPE, SPACING = (40, 56), 0.25
@@ -85,7 +86,7 @@ def same_crowd(device, cpu):
 @pytest.mark.parametrize("preset", ["default", "paper"])
 def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     """From a random state; each kernel's output is compared where it lies on the device after two steps."""
-    config = Config.preset(preset).occupancy.filter.with_changes(particles=3000)
+    config = changed(FilterModel.of(Config.preset(preset).occupancy), particles=3000)
     rng = np.random.default_rng(1)
     cpu, device = Hsbof(SHAPE, SPACING, config, seed=5), HsbofOnDevice(backend, SHAPE, SPACING, config, seed=5)
     for filter_ in (cpu, device):
@@ -117,12 +118,12 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     assert device.particles.count == drawn
     same_crowd(device, cpu)
     same(device.layers, cpu.layers, "masses")
-    assert device.uncarried == pytest.approx(cpu.uncarried, rel=1e-5)
+    assert device.mass_without_particles == pytest.approx(cpu.mass_without_particles, rel=1e-5)
     assert np.isfinite(cpu.velocities.mean).any()
 
 
 def test_a_car_beside_a_wall_is_the_cpus_to_the_last_bit(backend):
-    config = FilterConfig(particles=4000)
+    config = filter_model(4000)
     cpu, device = Hsbof((48, 96), 0.25, config), HsbofOnDevice(backend, (48, 96), 0.25, config)
     for k in range(40):
         observation = grid_of_boxes((48, 96), 0.25, [(4 + 0.4 * k, 6.0, 4.0, 1.75), (12, 10.0, 16, 0.5)])
@@ -136,7 +137,7 @@ def test_a_car_beside_a_wall_is_the_cpus_to_the_last_bit(backend):
 
 def test_the_order_of_sums_does_not_matter_when_one_cell_holds_every_particle(backend):
     """Thousands in one cell: the sort keeps their order, and the draw takes each as often as its mass asks for."""
-    config = FilterConfig(particles=5000, acceleration=0, diffusion=0)
+    config = filter_model(5000, **NO_CHANCE)
     cpu, device = Hsbof((5, 5), 4.0, config), HsbofOnDevice(backend, (5, 5), 4.0, config)
     rng = np.random.default_rng(3)
     masses, speeds = rng.uniform(0, 2e-4, 5000), rng.normal(0, 0.1, (2, 5000))
@@ -153,16 +154,12 @@ def test_the_order_of_sums_does_not_matter_when_one_cell_holds_every_particle(ba
 TUNINGS = {
     "parallel": Tuning(parallel=True),
     "groups of 64": Tuning(group=64),
-    "tiles of 16": Tuning(tile=16),
-    "tiles that leave one column over": Tuning(tile=11),
-    "tiles of 40, parallel": Tuning(parallel=True, tile=40),
-    "tiles too large for local memory": Tuning(tile=1000),
 }
 
 
 @pytest.mark.parametrize("tuning", TUNINGS.values(), ids=TUNINGS)
 def test_results_do_not_depend_on_how_the_work_is_laid_on_the_device(backend, tuning):
-    config = FilterConfig(particles=2000)
+    config = filter_model(2000)
     usual, tuned = (HsbofDevice(backend, SHAPE, SPACING, config, tuning=t) for t in (None, tuning))
     rng, registration = np.random.default_rng(4), Registration(usual.cells, config.registration)
     for motion in (turn(0.4), GridMotion.rolled(-3, 5, SPACING), turn(-0.02), GridMotion()):
@@ -194,8 +191,8 @@ def test_a_part_of_an_opencl_device_gives_the_same():
     require(bool(divisible), "no OpenCL device on a CPU with two compute units: those of GPUs cannot be divided")
     backend, part = OpenclBackend(divisible[0]), OpenclBackend(divisible[0], units=1)
     assert part.device.units == 1
-    whole, alone = (HsbofDevice(b, (12, 16), 0.5, FilterConfig(particles=400)) for b in (backend, part))
-    registration = Registration(whole.cells, whole.config.registration)
+    whole, alone = (HsbofDevice(b, (12, 16), 0.5, filter_model(400)) for b in (backend, part))
+    registration = Registration(whole.cells, whole.model.registration)
     for k in range(4):
         observation = grid_of_boxes((12, 16), 0.5, [(2 + 0.5 * k, 3, 1, 1)])
         registered = registration(observation, 0.1, GridMotion())
@@ -208,8 +205,8 @@ def test_a_part_of_an_opencl_device_gives_the_same():
 
 
 def test_each_phase_is_timed_under_the_cpus_name(backend):
-    filter_ = HsbofDevice(backend, (12, 16), 0.5, FilterConfig(particles=400))
-    cpu = Hsbof((12, 16), 0.5, FilterConfig(particles=400))
+    filter_ = HsbofDevice(backend, (12, 16), 0.5, filter_model(400))
+    cpu = Hsbof((12, 16), 0.5, filter_model(400))
     observation = grid_of_boxes((12, 16), 0.5, [(4, 3, 1, 1)])
     cpu.step(observation, 0.1)
     filter_.upload(observation, cpu._registration(observation, 0.1, GridMotion()))
@@ -221,7 +218,7 @@ def test_each_phase_is_timed_under_the_cpus_name(backend):
 def test_a_grid_that_does_not_fit_is_refused_in_one_line_before_anything_is_allocated(backend, monkeypatch):
     monkeypatch.setattr(type(backend), "zeros", lambda *_: pytest.fail("memory was asked for"))
     with pytest.raises(DeviceError, match=r"needs [\d,]+ MiB, found [\d,]+ MiB") as caught:
-        HsbofDevice(backend, (60_000, 60_000), 0.02, FilterConfig(particles=1000))
+        HsbofDevice(backend, (60_000, 60_000), 0.02, filter_model(1000))
     assert "3,600,000,000 cells" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -235,5 +232,5 @@ def test_the_memory_that_is_asked_for_is_what_is_allocated(backend, monkeypatch)
         return zeros(self, shape, dtype)
 
     monkeypatch.setattr(type(backend), "zeros", counted)
-    HsbofDevice(backend, (200, 300), 0.2, FilterConfig(particles=20_000))
+    HsbofDevice(backend, (200, 300), 0.2, filter_model(20_000))
     assert sum(allocated) == pytest.approx(bytes_needed(60_000, 20_000, 2000), rel=0.1)

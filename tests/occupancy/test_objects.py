@@ -8,14 +8,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import ObjectsConfig
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Grid, Pose
 from roadbed.core.tracked_objects import NO_TRACKS, TrackedObject
 from roadbed.occupancy.objects.arrays import CLUSTER, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.clusters_cpu import components, mean_velocity
 from roadbed.occupancy.objects.lshape_cpu import fit_box
-from roadbed.occupancy.objects.tracker import ObjectTracker
+from roadbed.occupancy.objects.model import ClusterRule
+from tests.occupancy.models import tracker as make_tracker
 
 LATTICE = Grid.centred(20.0, 20.0, 0.2)
 
@@ -34,17 +35,19 @@ def grids(blocks):
     return LATTICE, moving, velocity, covariance
 
 
-def things_in(blocks, config=None, returns=None, known=NO_TRACKS, time=0.0):
+def clusters_in(blocks, gap=None, returns=None, known=NO_TRACKS, time=0.0):
     """What is found in such blocks; without `returns` (surface, p_z, movable) the cells themselves are the points."""
     grid, moving, velocity, covariance = grids(blocks)
     nothing = np.zeros(grid.shape, np.float32)
     surface, seen, movable = returns or (nothing.astype(np.uint16), nothing, nothing)
     layers = MovingLayers.of(velocity, covariance, surface, seen, movable, nothing)
-    return ClusterFinder(grid.shape, grid.spacing, config)(grid, moving, layers, known, time)
+    rule = ClusterRule.of(OccupancyConfig(), grid.spacing)
+    rule = rule if gap is None else rule._replace(body_gap=gap)
+    return ClusterFinder(grid.shape, rule)(grid, moving, layers, known, time)
 
 
 def test_separate_blocks_are_separate_objects_with_their_boxes():
-    clusters = things_in([(0, 4, 0, 2, 3.0, 0.0), (-5, -4, -6, -3, 0.0, -2.0), (8, 8.2, 8, 8.2, 1, 1)])
+    clusters = clusters_in([(0, 4, 0, 2, 3.0, 0.0), (-5, -4, -6, -3, 0.0, -2.0), (8, 8.2, 8, 8.2, 1, 1)])
     assert len(clusters) == 2
     car, other = sorted(clusters, key=lambda c: -c["cells"])
     assert (car["x"], car["y"]) == pytest.approx((2.0, 1.0), abs=0.11)
@@ -73,7 +76,7 @@ def objects_of(tracker, clusters, time, *viewpoint):
 
 
 def test_ids_survive_crossing_paths_and_short_absence():
-    tracker = ObjectTracker()
+    tracker = make_tracker()
     first = objects_of(tracker, [cluster(0, 0, 5, 0), cluster(0, 6, 5, -6)], 0.0)
     names = {round(item.velocity[1]): item.id for item in first}
     for k in range(1, 11):
@@ -89,7 +92,7 @@ def test_ids_survive_crossing_paths_and_short_absence():
 
 def test_objects_are_followed_from_axes_that_drive_and_turn():
     """A fast vehicle whose own axes the positions are given in passes something slow: one object all the while."""
-    tracker = ObjectTracker(ObjectsConfig(lag=0.0))
+    tracker = make_tracker(lag=0.0)
     T_world_before = Pose.identity()
     for k in range(10):
         T_world_now = Pose.from_euler(4.0 * k, 0.1 * k * k, yaw=0.06 * k)
@@ -103,7 +106,7 @@ def test_objects_are_followed_from_axes_that_drive_and_turn():
 
 
 def test_a_new_object_gets_a_new_id_and_old_ones_never_return():
-    tracker = ObjectTracker(ObjectsConfig(keep=0.3))
+    tracker = make_tracker(keep=0.3)
     a = objects_of(tracker, [cluster(0, 0, 1, 0)], 0.0)[0].id
     b = objects_of(tracker, [cluster(1.0, 0, 1, 0)], 1.0)[0].id
     tracker.reset()
@@ -129,7 +132,7 @@ def test_cells_belong_together_that_reach_each_other_and_no_others(seed):
 
 
 def test_no_moving_cells_no_objects():
-    assert len(things_in([])) == 0
+    assert len(clusters_in([])) == 0
 
 
 def sides(x, y, heading, length=4.4, width=1.8, seen="ls"):
@@ -165,17 +168,17 @@ def test_boxes_lie_along_the_sides_that_are_seen():
 
 def test_front_and_rear_of_one_car_are_one_object_and_two_cars_are_two():
     car = [(-4, -3.4, 0, 1.8, 8.0, 0.0), (-2.2, 0.2, 0, 1.8, 8.3, 0.3)]  # with a gap between front and rear
-    one = things_in(car, ObjectsConfig(body_gap=1.6))
+    one = clusters_in(car, 1.6)
     assert len(one) == 1
     assert (one[0]["length"], one[0]["width"]) == pytest.approx((4.2, 1.8), abs=0.25)
     following = [*car, (2.0, 6.0, 0, 1.8, 8.0, 0.0)]
-    assert len(things_in(following, ObjectsConfig(body_gap=1.6))) == 2
+    assert len(clusters_in(following, 1.6)) == 2
     beside = [(-4, 0, 0, 1.8, 8.0, 0.0), (-4, 0, 2.6, 4.4, 8.0, 0.0)]
-    assert len(things_in(beside)) == 2
+    assert len(clusters_in(beside)) == 2
     oncoming = [(-4, -3.4, 0, 1.8, 8.0, 0.0), (-2.6, 0.2, 0, 1.8, -8.0, 0.0)]
-    assert len(things_in(oncoming)) == 2
+    assert len(clusters_in(oncoming)) == 2
     walkers = [(0, 0.6, 0, 0.6, 1.4, 0.0), (0, 0.6, 1.2, 1.8, 1.4, 0.0)]
-    assert len(things_in(walkers)) == 2
+    assert len(clusters_in(walkers)) == 2
 
 
 def test_boxes_hold_the_returns_beside_moving_cells_but_not_those_of_a_wall():
@@ -184,7 +187,7 @@ def test_boxes_hold_the_returns_beside_moving_cells_but_not_those_of_a_wall():
     wall = (y < -0.2) & (y > -0.4)
     surface, seen = np.where(hit | wall, 0xFFFF, 0).astype(np.uint16), np.where(hit | wall, 0.9, 0.1)
     returns = surface, seen.astype(np.float32), (~wall).astype(np.float32)
-    (found,) = things_in([(0, 4, 0, 0.6, 3.0, 0.0)], None, returns)
+    (found,) = clusters_in([(0, 4, 0, 0.6, 3.0, 0.0)], None, returns)
     assert (found["length"], found["width"]) == pytest.approx((4.4, 1.0), abs=0.01)
 
 
@@ -194,7 +197,7 @@ def seen_part(points, velocity):
 
 
 def test_a_box_keeps_its_size_when_less_is_seen_and_lies_behind_the_near_side():
-    tracker = ObjectTracker()
+    tracker = make_tracker()
     for k in range(12):
         shown = "ls" if k < 8 else "s"  # later only the rear
         (thing,) = objects_of(
@@ -209,8 +212,8 @@ def test_a_box_keeps_its_size_when_less_is_seen_and_lies_behind_the_near_side():
     [("s", 8.0, (4.3, 1.8)), ("l", 8.0, (4.4, 1.8)), ("ls", 8.0, (4.4, 1.8)), ("s", 1.5, (0.05, 1.8))],
 )
 def test_a_vehicle_of_which_one_side_is_seen_has_its_usual_extent(seen, speed, size):
-    """Laid behind that side; several people beside each other are no vehicle."""
-    tracker = ObjectTracker()
+    """Pass behind that side; several people beside each other are no vehicle."""
+    tracker = make_tracker()
     for k in range(8):
         x = 8 + 0.1 * speed * k
         part = seen_part(sides(x, -3.0, 0.0, seen=seen), (speed, 0.0))
@@ -221,24 +224,24 @@ def test_a_vehicle_of_which_one_side_is_seen_has_its_usual_extent(seen, speed, s
 
 
 def test_parts_of_a_known_object_stay_one_object():
-    tracker = ObjectTracker()
-    (car,) = things_in([(-4, 0, 0, 1.8, 5.0, 0.0)])
+    tracker = make_tracker()
+    (car,) = clusters_in([(-4, 0, 0, 1.8, 5.0, 0.0)])
     (first,) = objects_of(tracker, [car.item()], 0.0)
     parts = [(-3.5, -2.9, 0, 1.8, 5.2, 0.1), (-0.1, 0.5, 0, 1.8, 4.7, 0.0)]  # too far from each other to be one
-    assert len(things_in(parts)) == 2
-    (whole,) = things_in(parts, known=tracker.known, time=0.1)
+    assert len(clusters_in(parts)) == 2
+    (whole,) = clusters_in(parts, known=tracker.known, time=0.1)
     (again,) = objects_of(tracker, [whole.item()], 0.1)
     assert again.id == first.id
     assert again.cells == 2 * 3 * 9
 
 
 def test_parts_of_two_known_objects_are_put_together_each_with_its_own_points():
-    tracker = ObjectTracker()
-    cars = things_in([(-4, 0, y, y + 1.8, 5.0, 0.0) for y in (0, 6)])
+    tracker = make_tracker()
+    cars = clusters_in([(-4, 0, y, y + 1.8, 5.0, 0.0) for y in (0, 6)])
     objects_of(tracker, [car.item() for car in cars], 0.0)
     ends = ((-3.5, -2.9, 5.2), (-0.1, 0.5, 4.7))
     parts = [(rear, front, y, y + 1.8, speed, 0.0) for y in (0, 6) for rear, front, speed in ends]
-    wholes = sorted(things_in(parts, known=tracker.known, time=0.1), key=lambda whole: whole["y"])
+    wholes = sorted(clusters_in(parts, known=tracker.known, time=0.1), key=lambda whole: whole["y"])
     assert len(wholes) == 2
     for whole, y in zip(wholes, (0.9, 6.9)):
         assert (whole["x"], whole["y"]) == pytest.approx((-1.5, y), abs=0.11)
@@ -246,7 +249,7 @@ def test_parts_of_two_known_objects_are_put_together_each_with_its_own_points():
 
 
 def test_an_object_is_known_again_after_a_second_behind_something():
-    tracker = ObjectTracker()
+    tracker = make_tracker()
     for k in range(8):
         (thing,) = objects_of(tracker, [cluster(0.6 * k, 0, 6, 0)], 0.1 * k)
     assert thing.existence > 0.98
@@ -259,7 +262,7 @@ def test_an_object_is_known_again_after_a_second_behind_something():
 
 
 def test_what_was_seen_once_hardly_exists_and_turning_is_measured():
-    tracker = ObjectTracker(ObjectsConfig(lag=0.0))
+    tracker = make_tracker(lag=0.0)
     (once,) = objects_of(tracker, [cluster(5, 5, 1, 0)], 0.0)
     assert once.existence == pytest.approx(0.5)
     for k in range(1, 30):
@@ -271,7 +274,7 @@ def test_what_was_seen_once_hardly_exists_and_turning_is_measured():
 
 @pytest.mark.parametrize(("metres", "found_again"), [(2.8, True), (3.3, False)])
 def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, found_again):
-    tracker = ObjectTracker(ObjectsConfig(gate=2.0))
+    tracker = make_tracker(gate=2.0)
     first = objects_of(tracker, [cluster(0, 0, 5, 0)], 0.0)[0].id
     later = objects_of(tracker, [cluster(0.5 + metres, 0, 5, 0)], 0.1)[0].id
     assert (later == first) == found_again
@@ -281,7 +284,7 @@ def test_velocity_and_acceleration_are_kalmans():
     """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late."""
     lag, dt, said = 0.2, 0.15, [(5.0, 1.0), (5.4, 0.8), (6.1, 0.3)]
     spread = np.array([[0.05, 0.02], [0.02, 0.3]])
-    tracker, noise = ObjectTracker(ObjectsConfig(lag=lag)), spread + np.eye(2) * 0.6**2
+    tracker, noise = make_tracker(lag=lag), spread + np.eye(2) * 0.6**2
     step, model = np.eye(4), np.hstack([np.eye(2), -lag * np.eye(2)])
     step[:2, 2:], step[2:, 2:] = dt * np.eye(2), np.exp(-dt) * np.eye(2)
     wander = np.diag([16 * dt**3 / 3] * 2 + [16 * dt] * 2)
@@ -301,7 +304,7 @@ def test_velocity_and_acceleration_are_kalmans():
 
 def test_what_the_cells_say_late_is_put_right():
     """An object that speeds up: its cells show the velocity of 0.2 s ago, and it has that acceleration since."""
-    tracker = ObjectTracker(ObjectsConfig(lag=0.2))
+    tracker = make_tracker(lag=0.2)
     position = 0.0
     for k in range(30):
         time, speed = 0.1 * k, 2.0 + 2.0 * 0.1 * k

@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed.config import Config
-from roadbed.config.occupancy import ObservationConfig
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
+from roadbed.occupancy.observation import model
+from roadbed.occupancy.observation.model import SensorModel
 from roadbed.occupancy.observation.observe import Observer
 from tests.occupancy import oracle
 from tests.occupancy.drives import SMALL, looked_at, segmented
-from tests.occupancy.engines import ENGINES, engine
+from tests.occupancy.engines import ENGINES, engine, frame_of
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
 LATTICE = Grid.centred(24.0, 24.0, 0.4)
@@ -29,22 +30,20 @@ LATTICE = Grid.centred(24.0, 24.0, 0.4)
 def observed(request):
     """What an engine's first frame says of a scan: `observation` and `observedness`."""
 
-    def run(scan, ground, grid=LATTICE, observation=None, T_ground_grid=None, vehicle=None):
+    def run(scan, ground, grid=LATTICE, T_ground_grid=None, vehicle=None, **changes):
         size = {"length": grid.columns * grid.spacing, "width": grid.rows * grid.spacing}
-        occupancy = {"grid": {**size, "spacing": grid.spacing}, "filter": {"particles": 100}}
-        if observation is not None:
-            occupancy["observation"] = observation.model_dump()
+        occupancy = {"grid": {**size, "spacing": grid.spacing}, "filter": {"particles": 100}, **changes}
         config = Config.parse({"occupancy": occupancy, "vehicle": vehicle or {}})
-        return engine(request.param, config).frame(OccupancyInput.of(scan, ground, grid, T_ground_grid))
+        return frame_of(engine(request.param, config), OccupancyInput.of(scan, ground, grid, T_ground_grid))
 
     return run
 
 
 @pytest.fixture
 def grid_of(observed):
-    def run(points_world, observation=None, **ground):
+    def run(points_world, **ground):
         scan = scan_at(points_world, 0.0)
-        return observed(scan, flat_ground(scan, **ground), observation=observation)
+        return observed(scan, flat_ground(scan, **ground))
 
     return run
 
@@ -64,18 +63,19 @@ def at(layer, x, y, grid=LATTICE):
     st.lists(st.tuples(st.floats(-11, 11), st.floats(-11, 11), st.floats(-1.5, 4.0)), min_size=1, max_size=60),
     st.sampled_from([0.02, 0.15]),
     st.sampled_from([(16.0, 16.0), (80.0, 3.2)]),  # the second with many cells in a row, few of which are reached
-    st.sampled_from([0.0, ObservationConfig().sparse]),  # whether so few points make a sparse sensor
+    st.sampled_from([["underpass"], ["underpass", "sparse_sensors"]]),  # so few points make a sparse sensor
 )
-def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, sparse):
+def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, without):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
-    config = ObservationConfig(azimuth_step=2.0, underside=0.0, sparse=sparse)
-    lattice = Grid.centred(*size, 0.8)
+    changes = {"observation": {"azimuth_step": 2.0}, "without": without}
+    grid = Grid.centred(*size, 0.8)
     scan = scan_at(points, 0.0)
     ground = flat_ground(scan, sigma=sigma)
-    ours = observed(scan, ground, lattice, config)
+    ours = observed(scan, ground, grid, **changes)
+    sensor = SensorModel.of(Config.parse({"occupancy": changes}), grid.spacing, 50.0, len(points))
     moved = ground.T_grid_sensor @ scan.points.astype(np.float64)
     heights = ground.height_above_ground.astype(np.float64)
-    p, seen = oracle.observation(moved, heights, (0.0, 0.0, 1.7), lattice, config, sigma=sigma)
+    p, seen = oracle.observation(moved, heights, (0.0, 0.0, 1.7), grid, sensor, sigma=sigma)
     np.testing.assert_allclose(ours.observation, p, atol=3e-4)
     np.testing.assert_allclose(ours.observedness, seen, atol=2e-4)
 
@@ -194,9 +194,9 @@ def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
     points = fan if axis == 0 else fan[:, [1, 0, 2]]
     scan = scan_at(points, 0.0)
 
-    def seen_over(lattice):
-        ground, along = flat_ground(scan, lattice), lattice.mesh()[axis]
-        slope = np.zeros((*lattice.shape, 2), np.float32)
+    def seen_over(grid):
+        ground, along = flat_ground(scan, grid), grid.mesh()[axis]
+        slope = np.zeros((*grid.shape, 2), np.float32)
         slope[..., axis] = 0.15
         heights = (points[:, 2] - 0.15 * points[:, axis]).astype(np.float32)
         elevation = (0.15 * along).astype(np.float32)
@@ -210,8 +210,7 @@ def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
 def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
     body[:, 2] += 0.1  # the lowest returns are 0.4 m up: there is room beneath
-    wary = ObservationConfig(beneath=0.0)
-    seen_beneath, in_the_open = grid_of(sweep([body]), wary), grid_of(sweep(), wary)
+    seen_beneath, in_the_open = grid_of(sweep([body])), grid_of(sweep())
     assert at(in_the_open.observation, 7, 0.1) < 0.1
     assert at(seen_beneath.observation, 7, 0.1) == 0.5
     assert at(seen_beneath.observation, 4, 0.1) < 0.1
@@ -222,18 +221,19 @@ def test_ground_seen_under_a_car_does_not_free_it_and_ground_seen_over_a_kerb_is
     """The last beams that return from the ground end beneath the body, or behind something low they passed over."""
     body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
     body[:, 2] += 0.1
-    kerb = box_points(3.0, 0.2, 0.3, 0.6, 0.25)
+    kerb = box_points(4.5, 0.2, 0.3, 0.6, 0.25)
     for obstacle, free in ((body, False), (kerb, True)):
-        seen = grid_of(sweep([obstacle], reach=7.1), ObservationConfig(beneath=0.0, underside_reach=5.0))
+        seen = grid_of(sweep([obstacle], reach=7.1))
         assert (at(seen.observation, 7.1, 0.2) < 0.1) == free
 
 
 @pytest.mark.parametrize("sparse", [0.0, 1e4])
-def test_what_stands_low_covers_the_rays_beside_it_where_a_sensor_is_sparse(grid_of, sparse):
+def test_low_obstacles_cover_the_neighbouring_rays_of_a_sparse_sensor(grid_of, sparse, monkeypatch):
+    monkeypatch.setattr(model, "_SPARSE_RETURNS", sparse)
     x, y = 7.0, 0.2  # the middle of a cell; returns lie in the rays left and right of it
     azimuth = np.arctan2(y, x) + np.radians([-0.4, 0.4])
     posts = np.array([(6 * np.cos(a), 6 * np.sin(a), z) for a in azimuth for z in np.linspace(0.4, 1.4, 6)])
-    seen = grid_of(sweep([posts]), ObservationConfig(beneath=0.0, sparse=sparse))
+    seen = grid_of(sweep([posts]))
     assert (at(seen.observation, x, y) == 0.5) == (sparse > 0)
 
 

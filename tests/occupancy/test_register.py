@@ -8,12 +8,12 @@ import math
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import FilterConfig, RegistrationConfig
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter import Hsbof
-from roadbed.occupancy.registration.register import Registration, connected_hits
+from roadbed.occupancy.registration.register import Registration, scan_components
 from tests.occupancy import oracle
+from tests.occupancy.models import filter_model, registration_model
 
 SHAPE, SPACING = (60, 80), 0.2
 SUBCELL = SPACING / 4
@@ -50,10 +50,10 @@ def velocity_at(found, x, y):
     return None if component < 0 or np.isnan(found.velocity[component, 0]) else found.velocity[component]
 
 
-def registered(pictures, config=None, dt=0.1, motion=None, maturity=None):
-    registration = Registration(Cells(*SHAPE, SPACING), config or RegistrationConfig())
-    for picture in pictures:
-        found = registration(picture, dt, motion or GridMotion(), maturity)
+def registered(bitmaps, config=None, dt=0.1, motion=None, maturity=None):
+    registration = Registration(Cells(*SHAPE, SPACING), config or registration_model())
+    for bitmap in bitmaps:
+        found = registration(bitmap, dt, motion or GridMotion(), maturity)
     return found
 
 
@@ -61,7 +61,7 @@ def test_components_are_those_of_a_flood_fill():
     rng = np.random.default_rng(1)
     for share in (0.05, 0.3, 0.45, 1.0):
         surface = (rng.random((23, 31)) < share).astype(np.uint16) * rng.integers(1, 2**16, (23, 31), np.uint16)
-        hits = connected_hits(Observation(np.full((23, 31), 0.9, np.float32), np.ones((23, 31), np.float32), surface))
+        hits = scan_components(Observation(np.full((23, 31), 0.9, np.float32), np.ones((23, 31), np.float32), surface))
         expected = oracle.components(surface > 0)
         np.testing.assert_array_equal(hits.label, expected)
         for k in range(len(hits.start) - 1):
@@ -73,7 +73,7 @@ def test_components_are_those_of_a_flood_fill():
 def test_shifts_are_those_of_an_exhaustive_search(seed):
     """Random shapes that move at random, some half hidden: the same velocities as by trying every shift."""
     rng = np.random.default_rng(seed)
-    config = RegistrationConfig(speed=3.0, points=40)
+    config = registration_model(speed=3.0, points=40)
     before, after = [], []
     for column in range(3):
         for row in range(2):
@@ -97,7 +97,7 @@ def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
 
     What is found in the old one is laid over one between."""
     rng = np.random.default_rng(seed)
-    config = RegistrationConfig(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0, fast_extent=1.0)
+    config = registration_model(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0, fast_extent=1.0)
     shapes = [rectangle(0, 0, *rng.uniform(1.2, 2.4, 2), sides=sides) for sides in ("sw", "nesw", "esw", "ne")]
     velocities = rng.permutation([[0, 0], [1.5, 1.0], [9.0, 2.0], [-8.0, -3.0]])
     middle = np.array([[4, 3], [11, 3], [4, 8], [11, 8]])
@@ -122,14 +122,14 @@ def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
 def test_a_fast_car_is_found_in_its_second_scan(speed, changes, expected):
     """Its rear and a flank. In 0.4 s it leaves its place; what is slow has to wait for that long."""
     scans = [seen(rectangle(2 + 0.1 * k * speed, 4, 4.3, 1.8, "sw")) for k in range(2)]
-    found = velocity_at(registered(scans, RegistrationConfig(**changes)), 2.1 + 0.1 * speed, 4.0)
+    found = velocity_at(registered(scans, registration_model(**changes)), 2.1 + 0.1 * speed, 4.0)
     assert found == (pytest.approx([speed, 0.0], abs=SUBCELL / 0.1) if expected else None)
 
 
 def test_velocities_are_refined_as_by_trying_every_shift():
     """Things of random shapes that speed up or slow down, partly hidden; what slows down, or stays slow, keeps the mean
     of the longer time."""
-    config = RegistrationConfig(
+    config = registration_model(
         points=40, refined_speed=1.2, refined_slack=0.03, good=0.5, gain=0.3, fast_span=0, confirmed=0.8
     )
     places, gains = np.array([[3, 3], [10, 3], [3, 8], [10, 8]]), np.array([1.5, -1.0, 1.5, -1.0])[:, None]
@@ -162,7 +162,7 @@ def changing_speed(gain, y):
 def test_what_speeds_up_is_late_by_half_the_shorter_time_between_scans(gain, span, late):
     """What slows down is late by half the longer one, with and without the younger scan."""
     scans = [seen(places) for places in changing_speed(gain, 4)]
-    found = velocity_at(registered(scans, RegistrationConfig(refined_span=span)), 6.1, 4.0)
+    found = velocity_at(registered(scans, registration_model(refined_span=span)), 6.1, 4.0)
     assert found == pytest.approx([4.0 - gain * late, 0.0], abs=SUBCELL / (2 * late))
 
 
@@ -170,7 +170,7 @@ def test_what_swerves_does_not_speed_up():
     """A box that is slower ahead than it was: with its way aside the last shift is the longer one, all the same."""
     path = [(0, 0), (0.3, -0.2), (0.65, -0.35), (0.9, -0.2), (1.2, 0)]
     scans = [seen(rectangle(4 + x, 4 + y, 1.0, 0.6)) for x, y in path]
-    found = velocity_at(registered(scans, RegistrationConfig(refined_reach=0.5)), 5.3, 4.0)
+    found = velocity_at(registered(scans, registration_model(refined_reach=0.5)), 5.3, 4.0)
     assert found == pytest.approx([3.0, 0.0], abs=0.01)
 
 
@@ -187,22 +187,22 @@ def behind_a_gap(between):
     [("still", 0.4, False), ("hidden", 0.4, False), ("moving", 0.4, True), ("still", 0, True), ("hidden", 0, True)],
 )
 def test_what_did_not_move_in_between_does_not_move(between, confirmed, expected):
-    config = RegistrationConfig(confirmed=confirmed, fast_span=0)
+    config = registration_model(confirmed=confirmed, fast_span=0)
     found = velocity_at(registered(behind_a_gap(between), config), 5.9, 4.1)
     assert found == (pytest.approx([2.0, 0.0], abs=SUBCELL / 0.4) if expected else None)
 
 
 def test_a_car_that_starts_is_found_while_it_still_covers_its_old_place():
     """Seen from behind: its rear and a little of its sides."""
-    pictures = [seen(rectangle(4 + (0.1 * k) ** 2, 4, 0.6, 1.8, "swn")) for k in range(10)]
-    found = velocity_at(registered(pictures), 4 + 0.81 + 0.1, 4.0)
+    bitmaps = [seen(rectangle(4 + (0.1 * k) ** 2, 4, 0.6, 1.8, "swn")) for k in range(10)]
+    found = velocity_at(registered(bitmaps), 4 + 0.81 + 0.1, 4.0)
     # The mean speed since 0.2 s ago: a car at 1.8 m/s that gains 2 m/s^2.
     assert found == pytest.approx([1.8 - 0.2, 0.0], abs=SUBCELL / 0.2 + 0.01)
 
 
-def long_static(picture, columns=0):
+def long_static(bitmap, columns=0):
     """Two seconds of static life wherever a scan hit something, on a grid that has moved by so many columns since."""
-    return np.roll(2.0 * (picture.surface > 0), columns, axis=1).astype(np.float32)
+    return np.roll(2.0 * (bitmap.surface > 0), columns, axis=1).astype(np.float32)
 
 
 def test_what_stood_is_found_as_soon_as_free_space_opens_behind_it():
@@ -211,7 +211,7 @@ def test_what_stood_is_found_as_soon_as_free_space_opens_behind_it():
     scans, speed = [begin] * 4 + [now], pytest.approx([0.5 / 0.4, 0.0], abs=SUBCELL / 0.4 + 0.01)
     assert velocity_at(registered(scans, maturity=long_static(begin)), 4.6, 4.0) == speed
     assert velocity_at(registered(scans), 4.6, 4.0) is None
-    off = RegistrationConfig(standing_time=0)
+    off = registration_model(standing_time=0)
     assert velocity_at(registered(scans, off, maturity=long_static(begin)), 4.6, 4.0) is None
     # What it leaves and what it enters is not seen to be free: another part of it may just be hidden.
     hidden = np.zeros(SHAPE, bool)
@@ -236,15 +236,15 @@ def test_how_much_of_it_must_have_stood_and_be_contradicted(life, changes, expec
     begin, now = seen(rectangle(4, 4, 4.2, 1.8, "sw")), seen(rectangle(4.5, 4, 4.2, 1.8, "sw"))
     cells, maturity = np.flatnonzero(now.surface > 0), np.zeros(SHAPE, np.float32)
     maturity.flat[cells[: round(life * len(cells))]] = 2.0
-    found = registered([begin] * 4 + [now], RegistrationConfig(**changes), maturity=maturity)
+    found = registered([begin] * 4 + [now], registration_model(**changes), maturity=maturity)
     assert (velocity_at(found, 4.6, 4.0) is not None) == expected
 
 
 @pytest.mark.parametrize(("length", "expected"), [(0.9, False), (1.1, False), (1.3, True)])
 def test_what_is_small_has_limits_of_its_own(length, expected):
     """A box over 5, 6 or 7 cells: 0.8, 1 and 1.2 m from the first to the last, of which the last is not small."""
-    pictures = [seen(rectangle(4 + 0.1 * k, 4, length, 0.5)) for k in range(0, 12, 2)]
-    found = registered(pictures, RegistrationConfig(small_gain=2.0))
+    bitmaps = [seen(rectangle(4 + 0.1 * k, 4, length, 0.5)) for k in range(0, 12, 2)]
+    found = registered(bitmaps, registration_model(small_gain=2.0))
     assert (velocity_at(found, 5.1, 4.0) is not None) == expected
 
 
@@ -284,12 +284,12 @@ def test_the_grids_own_motion_is_taken_out():
     turn = 0.02
     cosine, sine = math.cos(turn), math.sin(turn)
     rotation = np.array([[cosine, -sine], [sine, cosine]])  # p_old = rotation p_new
-    pictures, to_now = [], np.eye(2)
+    bitmaps, to_now = [], np.eye(2)
     for k in range(6):
         places = np.vstack([walker(k), rectangle(4, 4, 1, 1)])
-        pictures.append(seen(places @ to_now.T))
+        bitmaps.append(seen(places @ to_now.T))
         to_now = rotation.T @ to_now
-    turning = registered(pictures, motion=GridMotion(rotation, np.zeros(2), None))
+    turning = registered(bitmaps, motion=GridMotion(rotation, np.zeros(2), None))
     now = np.linalg.matrix_power(rotation.T, 5)
     place = now @ [8.75, 6.2]
     assert velocity_at(turning, *place) == pytest.approx(now @ [1.5, 0.0], abs=SUBCELL / 0.2 + 0.01)
@@ -298,8 +298,8 @@ def test_the_grids_own_motion_is_taken_out():
 
 def test_any_rate_of_scans_compares_with_the_same_past():
     for rate in (5, 20, 100):
-        pictures = [seen(rectangle(4 + 2.0 * k / rate, 4, 1.0, 0.6)) for k in range(rate)]
-        found = registered(pictures, dt=1 / rate)
+        bitmaps = [seen(rectangle(4 + 2.0 * k / rate, 4, 1.0, 0.6)) for k in range(rate)]
+        found = registered(bitmaps, dt=1 / rate)
         place = 4 + 2.0 * (rate - 1) / rate + 0.5, 4.0
         assert velocity_at(found, *place) == pytest.approx([2.0, 0.0], abs=SUBCELL / 0.2 + 0.01)
 
@@ -318,9 +318,9 @@ def moving_share(config, frames=12):
 
 
 def test_registration_sets_what_starts_free():
-    config = FilterConfig(particles=4000)
+    config = filter_model(4000)
     with_it, filter_ = moving_share(config)
-    without, _ = moving_share(config.with_changes(registration={"enabled": False}))
+    without, _ = moving_share(filter_model(4000, registration={"enabled": False}))
     assert np.mean(with_it[6:]) > np.mean(without[6:]) + 0.2
     assert with_it[-1] > 0.8
     # It does 3.3 m/s; what was registered is the mean speed of the last 0.4 s.

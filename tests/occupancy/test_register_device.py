@@ -6,13 +6,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import RegistrationConfig
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.registration.register import Registration
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
+from tests.occupancy.models import registration_model
 from tests.occupancy.test_register import SHAPE, SPACING, behind_a_gap, changing_speed, rectangle, seen
 
 CELLS = Cells(*SHAPE, SPACING)
@@ -27,7 +27,7 @@ class Both:
     """The CPU's registration and the device's, side by side."""
 
     def __init__(self, device, config=None, cells=CELLS):
-        config = config or RegistrationConfig()
+        config = config or registration_model()
         self.device, self.cells = device, cells
         self.ours, self.theirs = RegistrationDevice(device, cells, config), Registration(cells, config)
 
@@ -71,7 +71,7 @@ def test_components_are_those_of_a_flood_fill(device):
     grids = [rng.random(shape) < share for share in (0.0, 0.05, 0.3, 0.45, 1.0)] + [spiral(35)]
     dots = np.zeros(shape, bool)
     dots[::2, ::2] = True
-    registration = RegistrationDevice(device, Cells(*shape, SPACING), RegistrationConfig())
+    registration = RegistrationDevice(device, Cells(*shape, SPACING), registration_model())
     for cells in [*grids, dots]:
         registration.forget()
         for dt in (0.0, 1.0):  # the first is only stored, the second is shown
@@ -104,7 +104,7 @@ def test_velocities_are_those_of_the_cpu(device, seed):
         GridMotion(turn, np.array([0.03, 0.1]), None),
         GridMotion(shift=np.array([0.07, -0.02]), cells=None),
     )
-    config = RegistrationConfig(points=(20, 80, 200, 40)[seed], good=0.5, gain=0.3, slack=0.02)
+    config = registration_model(points=(20, 80, 200, 40)[seed], good=0.5, gain=0.3, slack=0.02)
     both, moving = Both(device, config), 0
     for k in range(9):
         rng = np.random.default_rng(seed)
@@ -128,7 +128,7 @@ def test_the_first_of_the_best_shifts_is_taken_however_little_better_it_is(devic
         "least": 0,
         "fast_least": 0,
     }
-    config = RegistrationConfig(points=6, refined_span=0, **believed)  # of few points, many scores are equal
+    config = registration_model(points=6, refined_span=0, **believed)  # of few points, many scores are equal
     both, rng, moving = Both(device, config), np.random.default_rng(0), 0
     patches = np.zeros(SHAPE, bool)
     for row, column, side in ((3, 3, 4), (3, 40, 4), (5, 20, 9), (25, 6, 12), (24, 30, 14), (50, 60, 3)):
@@ -144,7 +144,7 @@ def test_the_first_of_the_best_shifts_is_taken_however_little_better_it_is(devic
 def test_what_is_fast_is_found_as_on_the_cpu(device):
     """Shapes that cross the grid, on one that rolls and on one that turns."""
     turn = np.array([[np.cos(0.01), -np.sin(0.01)], [np.sin(0.01), np.cos(0.01)]])
-    config = RegistrationConfig(points=40, good=0.5, gain=0.3, fast_least=4.0, fast_extent=1.0)
+    config = registration_model(points=40, good=0.5, gain=0.3, fast_least=4.0, fast_extent=1.0)
     for seed, motion in enumerate((GridMotion.rolled(1, 0, SPACING), GridMotion(turn, np.array([0.1, 0.0]), None))):
         both, moving = Both(device, config), 0
         for k in range(4):  # none of them is old enough for what is slow
@@ -156,7 +156,7 @@ def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
     """Two cars, of which the first gains and the second loses 6 m/s^2: what the younger scan changes."""
     velocities = []
     for span in (0.0, 0.2):
-        both = Both(device, RegistrationConfig(refined_span=span))
+        both = Both(device, registration_model(refined_span=span))
         for cars in zip(changing_speed(6, 2), changing_speed(-6, 8)):
             both.step(seen(np.vstack(cars)))
         velocities.append(both.velocity)
@@ -167,7 +167,7 @@ def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
 
 @pytest.mark.parametrize(("between", "moving"), [("still", 0), ("hidden", 0), ("moving", 1)])
 def test_what_did_not_move_in_between_does_not_move_as_on_the_cpu(device, between, moving):
-    both = Both(device, RegistrationConfig(fast_span=0))
+    both = Both(device, registration_model(fast_span=0))
     assert [both.step(scan) for scan in behind_a_gap(between)][-1] == moving
 
 
@@ -178,15 +178,15 @@ def test_what_stood_starts_as_on_the_cpu(device):
     motions = GridMotion(), rolled, GridMotion(turn, np.array([0.01, 0.02]), None)
     for motion, freed in zip(motions, (0.2, 0.3, 0.08)):
         for known in (0, 1):
-            both = Both(device, RegistrationConfig(standing_freed=freed))
+            both = Both(device, registration_model(standing_freed=freed))
             layers = np.zeros((5, *SHAPE), np.float32)
             for k in range(9):
                 layers[3] = 1.5 * known * (np.random.default_rng(k).random(SHAPE) < 0.4)
                 cars = [
                     rectangle(x + (0.1 * k) ** 2, y, 4.2, 1.8, sides) for x, y, sides in ((3, 2, "sw"), (9, 7, "nw"))
                 ]
-                picture = seen(np.vstack(cars) - (SPACING * k * (motion is rolled), 0))
-                moving[known] += both.step(picture, motion=motion, layers=layers)
+                bitmap = seen(np.vstack(cars) - (SPACING * k * (motion is rolled), 0))
+                moving[known] += both.step(bitmap, motion=motion, layers=layers)
     assert moving[1] > moving[0]
 
 
@@ -204,6 +204,6 @@ def test_scans_come_at_any_rate_and_places_of_stored_ones_are_used_again(device)
 
 
 def test_a_registration_that_is_off_shows_nothing(device):
-    both = Both(device, RegistrationConfig(enabled=False))
+    both = Both(device, registration_model(enabled=False))
     for x in (4.0, 5.0):
         assert both.step(seen(rectangle(x, 4, 1.0, 0.6)), 0.5) == 0

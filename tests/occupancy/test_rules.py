@@ -6,9 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.config.occupancy import FilterConfig
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
+from tests.occupancy.models import NO_CHANCE, NO_SURFACE, filter_model
 from tests.occupancy.scenes import crowd, nothing_seen, place, seen_as
 
 
@@ -18,23 +18,23 @@ def Filter(request):
 
 
 def test_maturity_turns_births_into_static_mass(Filter):
-    config = FilterConfig(particles=400, surface=False)
-    filter_ = Filter((5, 5), 0.2, config)
+    model = filter_model(**NO_SURFACE)
+    filter_ = Filter((5, 5), 0.2, model)
     filter_.masses.free[:] = 0.9
     filter_.masses.maturity[2, 4] = 10.0
     p = np.full((5, 5), 0.05)
     p[2, 2], p[0, 0] = 0.9, 0.9
     filter_.step(seen_as(p, 0.95), 0.1)
     for cell, mature in (((2, 2), 1.0), ((0, 0), 0.0)):
-        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config, mature)
+        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], model, mature)
         assert filter_.masses.static[cell] == pytest.approx(values[0], abs=1e-5)
-    _, _, born = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config)
+    _, _, born = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], model)
     assert filter_.masses.dynamic[0, 0] == pytest.approx(born, abs=1e-5)
     assert filter_.masses.dynamic[2, 2] < 0.01 * born
 
 
 def test_maturity_grows_where_static_is_seen_and_decays_where_free(Filter):
-    filter_ = Filter((1, 3), 0.2, FilterConfig(particles=400))
+    filter_ = Filter((1, 3), 0.2, filter_model())
     filter_.masses.static[0] = (0.9, 0.9, 0.9)
     filter_.masses.maturity[0] = (1.0, 1.0, 1.0)
     filter_.step(seen_as([[0.9, 0.1, 0.5]], [[0.9, 0.9, 0.0]]), 0.1)
@@ -43,16 +43,16 @@ def test_maturity_grows_where_static_is_seen_and_decays_where_free(Filter):
 
 def test_where_it_was_free_for_long_only_what_touches_counts_as_mature(Filter):
     """A person steps out 0.6 m beside a wall that has stood for long: newborn where the place was known to be free."""
-    config = FilterConfig(particles=400, surface=False)
+    model = filter_model(**NO_SURFACE)
     for known_free, mature in ((0.0, 1.0), (1.0, 0.5), (5.0, 0.0)):
-        filter_ = Filter((7, 7), 0.2, config)
+        filter_ = Filter((7, 7), 0.2, model)
         filter_.masses.free[:] = 0.9
         filter_.masses.maturity[:, 6] = 10.0
         filter_.masses.known_free[3, 3] = known_free
         p = np.full((7, 7), 0.05)
         p[3, 3] = 0.9
         filter_.step(seen_as(p, 0.95), 0.1)
-        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], config, mature)
+        values, _, _ = oracle.cell_update((0.0, 0.0, 0.9), 0.9, 0.95, [], model, mature)
         assert filter_.masses.static[3, 3] == pytest.approx(values[0], abs=1e-5)
         assert filter_.masses.dynamic[3, 3] == pytest.approx(values[1], abs=1e-5)
         assert filter_.masses.known_free[3, 3] == pytest.approx(0.7 * known_free)
@@ -64,20 +64,20 @@ def test_what_was_not_tested_shares_a_cell_where_nobody_looked_with_what_may_sta
     """Particles stay in a cell that is hit for the first time, and in one that is known to be empty.
 
     Half of them were tested, the others never; a test that is half forgotten still counts."""
-    config = FilterConfig(particles=400, surface=False, acceleration=0, diffusion=0, unknown_claim=share)
-    filter_, particles = Filter((3, 9), 2.0, config), [(5.0, 0.0, 0.25), (5.0, 0.0, 0.25)]
+    model = filter_model(**NO_SURFACE, **NO_CHANCE, claimed=share)
+    filter_, particles = Filter((3, 9), 2.0, model), [(5.0, 0.0, 0.25), (5.0, 0.0, 0.25)]
     filter_.masses.free[1, 6] = 0.9
     for column in (2, 6):
         place(filter_, (1, column), particles)
         filter_.masses.dynamic[1, column] = 0.0
-    memory = np.exp(-0.1 / config.moving.test_memory)
+    memory = np.exp(-0.1 / model.test_memory)
     filter_.particles.arrays.tested[:4] = np.array([tested, 0.0, tested, 0.0])
     p = np.full((3, 9), 0.05)
     p[1, 2] = p[1, 6] = 0.9
     filter_.step(seen_as(p, 0.95), 0.1)
     counted = min(2 * memory * tested, 1.0) / 2
     for column, free in ((2, 0.0), (6, 0.9)):
-        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, particles, config, tested=counted)
+        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, particles, model, tested=counted)
         assert filter_.masses.static[1, column] == pytest.approx(values[0], abs=1e-5)
         assert filter_.masses.dynamic[1, column] == pytest.approx(values[1], abs=1e-5)
 
@@ -87,8 +87,8 @@ def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate,
     """So many cells two columns aside were dynamic: of one that was free, one nobody saw, and one that is mature.
 
     What moved has left: no particle arrives anywhere."""
-    config = FilterConfig(particles=400, surface=False, beside_moving=rate)
-    filter_ = Filter((24, 5), 0.2, config)
+    model = filter_model(**NO_SURFACE, beside=rate)
+    filter_ = Filter((24, 5), 0.2, model)
     p = np.full((24, 5), 0.05)
     for row, free, age in ((3, 0.9, 0.0), (11, 0.0, 0.0), (19, 0.9, 10.0)):
         filter_.masses.free[row, 2] = free
@@ -98,7 +98,7 @@ def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate,
     filter_.step(seen_as(p, 0.95), dt)
     for row, free, mature in ((3, 0.9, 0.0), (11, 0.0, 0.0), (19, 0.9, 1.0)):
         beside = moved >= 3 and rate > 0
-        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, [], config, mature, dt, beside=beside)
+        values, _, _ = oracle.cell_update((0.0, 0.0, free), 0.9, 0.95, [], model, mature, dt, beside=beside)
         assert filter_.masses.static[row, 2] == pytest.approx(values[0], abs=1e-5)
         assert filter_.masses.dynamic[row, 2] == pytest.approx(values[1], abs=1e-5)
 
@@ -110,8 +110,8 @@ def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate,
 def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves, upright):
     """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
     moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}
-    config = FilterConfig(particles=400, acceleration=0, diffusion=0, surface=False, moving=moving)
-    filter_ = Filter((9, 7) if upright else (7, 9), 2.0, config)
+    model = filter_model(**NO_SURFACE, **NO_CHANCE, moving=moving)
+    filter_ = Filter((9, 7) if upright else (7, 9), 2.0, model)
     p = np.full((7, 9), 0.05)
     p[2, 2:7] = np.where(np.arange(5) < others, 0.9, 0.05)
     p[4, 2:6] = np.where(np.arange(5, 9) < others, 0.9, 0.05)
@@ -126,9 +126,9 @@ def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, al
 
 
 def test_what_is_slow_changes_its_velocity_less(Filter):
-    config = FilterConfig(particles=20_000, dynamic_to_static=0.0)
+    model = filter_model(20_000, dynamic_to_static=0.0)
     for speed, expected in ((0.0, 2.0), (2.0, 4.0), (20.0, 6.0)):
-        filter_ = Filter((4, 4), 100.0, config)
-        place(filter_, (2, 2), [(speed, 0.0, 1e-5)] * config.particles)
+        filter_ = Filter((4, 4), 100.0, model)
+        place(filter_, (2, 2), [(speed, 0.0, 1e-5)] * model.particles)
         filter_.step(nothing_seen((4, 4)), 0.1)
         assert crowd(filter_).vy.std() == pytest.approx(0.1 * expected, rel=0.03)

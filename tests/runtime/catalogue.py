@@ -9,8 +9,10 @@ from roadbed.ground.ego import ego_mask_device
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.ground.visibility import model as visibility
-from roadbed.occupancy.programs import FUSE, OBSERVE, register_program
-from roadbed.occupancy.records import filter_program
+from roadbed.occupancy.fusion.program import FUSE
+from roadbed.occupancy.hsbof.program import filter_program
+from roadbed.occupancy.observation.program import OBSERVE
+from roadbed.occupancy.registration.program import register_program
 from roadbed.runtime import primitives
 
 PROGRAMS = {

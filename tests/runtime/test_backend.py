@@ -13,8 +13,9 @@ import roadbed
 from roadbed.core.errors import DeviceError
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.variance import model as variance_model
-from roadbed.occupancy.programs import LAYING, VIEW
-from roadbed.occupancy.records import STEP
+from roadbed.occupancy.hsbof.program import STEP
+from roadbed.occupancy.observation.program import VIEW
+from roadbed.occupancy.registration.program import REGISTRATION_PASS
 from roadbed.runtime import cuda, cuda_devices, device_selection, opencl_devices, primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import element_count
@@ -81,7 +82,7 @@ def test_structures_have_the_layout_of_their_records(device, record):
     np.testing.assert_array_equal(out.host[0], np.arange(1, len(members) + 1))
 
 
-@pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, LAYING])
+@pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, REGISTRATION_PASS])
 def test_an_argument_struct_has_the_bytes_that_numpy_writes(record):
     """With nested arrays and structures, and padding between members."""
     argument_struct, values = ArgumentStruct(record, 3), iter(range(1, 10_000))

@@ -6,6 +6,9 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from roadbed.config.ground import GroundRule
+from roadbed.config.occupancy import OccupancyRule
+
+_OBJECT_RULES = ("join_bodies", "vehicle_size", "velocity_lag")  # the paper stops before objects
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
@@ -37,48 +40,17 @@ PRESETS: dict[str, dict[str, Any]] = {
         },
         # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and a filter without our rules.
         "occupancy": {
-            # Every beam that passed a cell shows it free, however high it passed.
-            "observation": {
-                "sure_height": 10.0,
-                "underside": 0.0,
-                "beneath": 1.0,
-                "mixed_free": 1.0,
-                "unknown_ground": 1.0,
-                "sparse": 0.0,
-            },
-            "fusion": {"forget": 1e-3},  # a sensor has a say only when it reports
+            "without": [rule for rule in get_args(OccupancyRule) if rule not in _OBJECT_RULES],
+            "fusion": {"forget": 1e-3},  # a sensor counts only when it reports
             "grid": {"length": 50.0, "width": 30.0, "spacing": 0.1, "ahead": 25.0, "motion": "vehicle"},
             "filter": {
                 "particles": 19_000,
-                "compose": "normalise",
-                "keep_unknown": False,
-                "hits_only": False,
-                "vacated_is_free": False,
                 "static_memory": 1e6,
                 "free_memory": 1e6,
-                "sure_memory": 1e6,
                 "max_gap": 60.0,
                 "empty_to_static": 0.005,
                 "acceleration": 2.0,
-                "acceleration_at_rest": 2.0,
-                "registration": {"enabled": False},
-                "unobserved_survival": 1.0,
-                "surface": False,
-                "unknown_hit": {"static": 0.25, "dynamic": 0.25},
-                "unknown_free": {"static": 0.25, "dynamic": 0.25},
-                "unknown_claim": 0.0,
-                "beside_moving": 0.0,
-                "maturity": {"enabled": False},
-                "birth": {"traffic": 0.0, "fast": 0.0, "seeded": 0.0},
-                "moving": {
-                    "mahalanobis": 5.99,
-                    "old_share": 0.0,
-                    "age": 0,
-                    "untested": 1.0,
-                    "test_free": 0.0,
-                    "neighbours": 0,
-                    "alike": 0.0,
-                },
+                "moving": {"mahalanobis": 5.99},
             },
         },
     },

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The occupancy's engine on the CPU: observation, fusion and filter by Numba kernels."""
+"""The occupancy engine on the CPU: observation, fusion and filter by Numba kernels."""
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 from roadbed.config import Config
 from roadbed.core.geometry import Float32
@@ -12,6 +10,7 @@ from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse import Fusion
 from roadbed.occupancy.hsbof.filter import Hsbof
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.memory import check_memory
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
@@ -26,8 +25,8 @@ class OccupancyCpu:
         check_memory(grid, occupancy)
         announce("roadbed.occupancy")
         self._observe = Observer(config)
-        self._fusion = Fusion(grid.spacing, occupancy.fusion, occupancy.observation.clip)
-        self._hsbof = Hsbof(grid.shape, grid.spacing, occupancy.filter, config.seed)
+        self._fusion = Fusion(grid.spacing, occupancy.fusion)
+        self._hsbof = Hsbof(grid.shape, grid.spacing, FilterModel.of(occupancy), config.seed)
         self._motion = GridMotion()  # since the last frame
 
     @property
@@ -38,20 +37,22 @@ class OccupancyCpu:
         self._motion = self._motion.then(motion)
         self._fusion.move(motion)
 
-    def expect(self, dt: float) -> None:
-        """The thread that would do so computes the frame."""
+    def prefetch(self, dt: float) -> None:
+        """Nothing to do: the same thread computes the frame."""
 
-    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
+    def begin(self, given: OccupancyInput) -> None:
+        self._given = given
+
+    def finish(self) -> OccupancyOutput:
         timings: dict[str, float] = {}
-        if meanwhile is not None:
-            meanwhile()
+        given = self._given
         with timed(timings, "observe"):
             reports = self._observe(given)
         with timed(timings, "fuse"):
             observation = self._fusion(given.time, reports)
         h, motion = self._hsbof, self._motion
         self._motion = GridMotion()
-        h.step(observation, given.dt, motion, given.own_velocity)
+        h.step(observation, given.dt, motion, given.ego_velocity)
         return OccupancyOutput(
             static=h.masses.static.copy(),
             dynamic=h.masses.dynamic.copy(),
@@ -62,7 +63,7 @@ class OccupancyCpu:
             observation=observation.probability,
             observedness=observation.observedness,
             surface=observation.surface,
-            uncarried=h.uncarried,
+            mass_without_particles=h.mass_without_particles,
             timings=timings | h.timings,
         )
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the occupancy filter asks of the machine it runs on: one protocol that encloses observation, fusion and filter.
+"""The occupancy engine: one protocol for CPU and devices that encloses observation, fusion and filter.
 
 Nothing returns to the host between these steps.
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from roadbed.core.device_arrays import DeviceArray, to_host
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
-from roadbed.occupancy.model import NOBODYS
+from roadbed.occupancy.observation.model import NO_SENSOR
 
 _NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
 _NO_TURN.flags.writeable = False  # shared by all motions
@@ -62,7 +62,7 @@ class SensorView:
 
 @dataclass(frozen=True, eq=False)
 class GroundSurface:
-    """The ground under a scan: its lattice's layers with NaN where unknown, and the plane to assume there."""
+    """The ground under a scan: its grid's layers with NaN where unknown, and the plane to assume there."""
 
     grid: Grid
     elevation: Any  # (rows, columns) m, float32; `DeviceArray` where slope and variance follow it on the device
@@ -94,8 +94,10 @@ class OccupancyInput:
     T_ground_grid: Pose  # from the grid's axes to the ground's grid frame
     time: float  # s
     dt: float = 0.0  # s to predict since the frame before
-    own_velocity: tuple[float, float] = (0.0, 0.0)  # m/s of the vehicle along the grid's axes
-    belongs: NDArray[np.uint8] | None = None  # (N,) the sensor of each point that lies on a device; None: there is one
+    ego_velocity: tuple[float, float] = (0.0, 0.0)  # m/s of the vehicle along the grid's axes
+    sensor_index: NDArray[np.uint8] | None = (
+        None  # (N,) the sensor of each point that lies on a device; None: there is one
+    )
 
     @classmethod
     def of(
@@ -106,19 +108,19 @@ class OccupancyInput:
         T_ground_grid: Pose | None = None,
         time: float = 0.0,
         dt: float = 0.0,
-        own_velocity: tuple[float, float] = (0.0, 0.0),
+        ego_velocity: tuple[float, float] = (0.0, 0.0),
         backend: Any = None,
     ) -> OccupancyInput:
         """A scan over its ground; a merged scan is seen by each of its sensors from that sensor's place.
 
         What the ground has left on `backend`, where it was computed there, is read there.
         """
-        held, belongs = ground.device, None
+        held, sensor_index = ground.device, None
         points: Any
         heights: Any
         if held is not None and held.lies_on(backend):
             points, heights, surface = held.points, held.heights, GroundSurface.of(ground, held.layers)
-            belongs, views = _views_on_device(scan, ground)
+            sensor_index, views = _views_on_device(scan, ground)
         else:
             points, heights = to_host(scan.points), np.asarray(to_host(ground.height_above_ground), np.float32)
             surface, views = GroundSurface.of(ground), tuple(_views(scan, ground))
@@ -132,8 +134,8 @@ class OccupancyInput:
             T_ground_grid or Pose.identity(),
             time,
             dt,
-            own_velocity,
-            belongs,
+            ego_velocity,
+            sensor_index,
         )
 
 
@@ -143,14 +145,14 @@ def _views_on_device(scan: Scan, ground: GroundFrame) -> tuple[NDArray[np.uint8]
     if not scan.mounts:
         count = len(scan) - (0 if own is None else int(np.count_nonzero(own)))
         return None, (SensorView(scan.sensor, None, count, T_ground_sensor.xyz),)
-    belongs, sensors, counts = to_host(scan.channels["sensor_index"]), len(scan.mounts), []
-    if own is None and belongs.dtype == np.uint8:
-        counts = np.bincount(belongs, minlength=sensors).tolist()
+    sensor_index, sensors, counts = to_host(scan.channels["sensor_index"]), len(scan.mounts), []
+    if own is None and sensor_index.dtype == np.uint8:
+        counts = np.bincount(sensor_index, minlength=sensors).tolist()
     if len(counts) != sensors:  # some points are the own vehicle's, or no sensor's
-        known = belongs < sensors if own is None else (belongs < sensors) & ~own
-        belongs = np.where(known, belongs, NOBODYS).astype(np.uint8)
-        counts = np.bincount(belongs, minlength=sensors).tolist()
-    return belongs, tuple(
+        known = sensor_index < sensors if own is None else (sensor_index < sensors) & ~own
+        sensor_index = np.where(known, sensor_index, NO_SENSOR).astype(np.uint8)
+        counts = np.bincount(sensor_index, minlength=sensors).tolist()
+    return sensor_index, tuple(
         SensorView(mount.name, None, count, T_ground_sensor.of(*mount.T_vehicle_sensor.xyz))
         for mount, count in zip(scan.mounts, counts)
     )
@@ -167,7 +169,7 @@ def _views(scan: Scan, ground: GroundFrame) -> Iterator[SensorView]:
 
 @dataclass(frozen=True, eq=False)
 class OccupancyOutput:
-    """What is known after one frame, in arrays of the caller's own; layers of shape (rows, columns)."""
+    """The result of one frame, in arrays of the caller's own; layers of shape (rows, columns)."""
 
     static: Float32
     dynamic: Float32
@@ -178,13 +180,13 @@ class OccupancyOutput:
     observation: Float32  # p_z of the fused sensors
     observedness: Float32
     surface: NDArray[np.uint16]  # which of a cell's 4 x 4 subcells returned a beam, bit by bit
-    uncarried: float  # share of the dynamic mass that found no particle and became unknown
+    mass_without_particles: float  # share of the dynamic mass that got no particle and became unknown
     timings: dict[str, float] = field(default_factory=dict)  # s per phase
     moving_on_device: DeviceArray | None = None  # `moving` where the engine has it, until its next frame
 
 
 class LazyOutput(OccupancyOutput):
-    """An output whose arrays are brought to the host when they are first asked for, until the next frame."""
+    """An output whose arrays are downloaded when they are first read, until the next frame."""
 
     def __init__(self, fetch: Callable[[str], Any], **known: Any) -> None:
         self.__dict__.update(known, _fetch=fetch)
@@ -197,7 +199,7 @@ class LazyOutput(OccupancyOutput):
 
 
 class OccupancyEngine(Protocol):
-    """One grid, its particles, and what its sensors last watched, on one machine."""
+    """One grid, its particles, and the last observedness of its sensors."""
 
     @property
     def prior(self) -> Float32:
@@ -208,21 +210,25 @@ class OccupancyEngine(Protocol):
         """The grid has moved since the last frame; what is known stays where it is in the world."""
         ...
 
-    def expect(self, dt: float) -> None:
-        """The next frame may have to predict so many seconds: what follows from that alone is computed ahead."""
+    def prefetch(self, dt: float) -> None:
+        """Compute ahead what the next frame needs if it predicts `dt` seconds."""
         ...
 
-    def frame(self, given: OccupancyInput, meanwhile: Callable[[], object] | None = None) -> OccupancyOutput:
-        """Observe a scan, fuse it with what other sensors watch, predict, update and resample.
+    def begin(self, given: OccupancyInput) -> None:
+        """Start a frame: observe a scan, fuse it with the other sensors, predict, update and resample.
 
-        `meanwhile` is what the host has to do beside it: a device has been told of all its work by then.
+        A device works on it until `finish`; the CPU does all of it there.
         """
         ...
 
+    def finish(self) -> OccupancyOutput:
+        """The result of the frame that was begun."""
+        ...
+
     def forget(self) -> None:
-        """Nothing is known."""
+        """Forget everything."""
         ...
 
     def forget_motion(self, gap: float) -> None:
-        """After `gap` seconds without data nobody knows where movers are; what stands fades."""
+        """After a gap of `gap` seconds dynamic mass becomes unknown, the rest fades."""
         ...

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, cast, get_args
 
 import numpy as np
@@ -24,8 +26,9 @@ from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
+from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
-from roadbed.occupancy.placement import GridPlacement
+from roadbed.occupancy.placement import GridPlace, GridPlacement
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
 from roadbed.runtime.device_errors import translate_error
@@ -45,8 +48,8 @@ _USUAL_STEP = 0.1  # s between scans that come without time
 
 
 @dataclass(frozen=True, eq=False)
-class _Expected:
-    """What scan and time say before the ground is known."""
+class _Prepared:
+    """What follows from a scan and its time before the ground is known."""
 
     scan: Scan
     mounts: tuple[SensorMount, ...]
@@ -61,10 +64,16 @@ class _Expected:
         return [mount.name for mount in self.mounts]
 
 
+class OccupancyTask:
+    """A scan that a filter works on; see `OccupancyFilter.begin`."""
+
+    frame: OccupancyFrame | None = None
+
+
 class OccupancyFilter(Closing):
     """Dynamic occupancy from segmented scans: `frame = filter(scan, ground_frame)`.
 
-    Scans of several sensors come merged (`Scan.merged`) or one by one, told apart by `scan.sensor`. The
+    Scans of several sensors come merged (`Scan.merged`) or one by one, identified by `scan.sensor`. The
     configuration names backend and device; `backend` is one that is open already and shared with another filter.
     `fields` are the optional results of a frame; None: all of FIELDS. Calls from several threads take turns.
     """
@@ -84,12 +93,12 @@ class OccupancyFilter(Closing):
         self._engine = _engine(self.config, self.backend, self._fields)
         self._placement = GridPlacement(self.config.occupancy.grid)
         self._timeline = Timeline(self.config.timeline.limits, in_order=True)
-        objects, spacing = self.config.occupancy.objects, self.config.occupancy.grid.spacing
-        self._finder = ClusterFinder(self._placement.shape, spacing, objects)
-        self._tracker = ObjectTracker(objects)
+        occupancy = self.config.occupancy
+        self._finder = ClusterFinder(self._placement.shape, ClusterRule.of(occupancy, occupancy.grid.spacing))
+        self._tracker = ObjectTracker(TrackRule.of(occupancy))
         self._mounts: dict[str, Pose] = {}
         self._last: OccupancyFrame | None = None
-        self._expected: _Expected | None = None
+        self._prepared: _Prepared | None = None
 
     def close(self) -> None:
         """Release the device memory of this filter."""
@@ -102,65 +111,85 @@ class OccupancyFilter(Closing):
         with self._turn:
             self._timeline.reset()
             self._forget()
-            self._expected = None
+            self._prepared = None
 
-    def expect(self, scan: Scan, mounting: Mounting) -> None:
-        """Say, once its mounting is known, that a scan will be given next: what its ground is not needed for is done
-        now. Nothing comes of it if the scan is never given; what is wrong with it is said when it is."""
+    def prefetch(self, scan: Scan, mounting: Mounting) -> None:
+        """Prepare the next scan while its ground is being computed. Optional; an invalid scan is refused when it is
+        given with its ground."""
         with self._turn:
             try:
-                self._expected = self._expectation(scan, mounting)
+                self._prepared = self._prepare(scan, mounting)
             except InputError:
                 return
-            self._engine.expect(self._expected.dt)
+            self._engine.prefetch(self._prepared.dt)
 
-    def __call__(
-        self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None = None
-    ) -> OccupancyFrame:
-        """Take one scan with its ground; what was wrong with its time or place is said in `frame.diagnostics`.
+    def __call__(self, scan: Scan, ground: GroundFrame) -> OccupancyFrame:
+        """Take one scan with its ground; problems with its time or pose are in `frame.diagnostics`."""
+        with self.begin(scan, ground) as task:
+            pass
+        assert task.frame is not None
+        return task.frame
 
-        `meanwhile` is called, if the scan is used, once a device has been told of all its work.
+    @contextmanager
+    def begin(self, scan: Scan, ground: GroundFrame) -> Iterator[OccupancyTask]:
+        """The same in two parts: a device works on the scan while the body of the `with` statement runs.
+
+        `task.frame` is set after it.
         """
         refuse_after_fork()
+        task = OccupancyTask()
         with self._turn, translate_error(self.backend):
             try:
-                frame = self._take(scan, ground, meanwhile)
+                finish = self._start(scan, ground)
+                yield task
+                task.frame = finish()
             except BaseException:
-                if self._last is None:  # nothing came of the first scan: given again, it is not a repeated one
+                if self._last is None:  # the first scan failed: given again, it is not a repeated one
                     self._timeline.reset()
                 raise
         compilation.ready("occupancy")
-        return frame
 
-    def _take(self, scan: Scan, ground: GroundFrame, meanwhile: Callable[[], object] | None) -> OccupancyFrame:
+    def _start(self, scan: Scan, ground: GroundFrame) -> Callable[[], OccupancyFrame]:
+        """Let the engine begin; the frame comes from calling the result."""
         timings: dict[str, float] = {}
         with timed(timings, "place"):
             if len(ground.label) != len(scan):
                 raise InputError(f"scan {scan.name}: has {len(scan)} points, its ground frame {len(ground.label)}")
-            expected = self._expected
-            if expected is None or expected.scan is not scan:
-                expected = self._expectation(scan, ground.mounting)
-            self._expected, moment, diagnostics = None, expected.moment, list(expected.moment.diagnostics)
-            if moment.link is Link.ASIDE:
-                return self._unchanged(diagnostics)
-            self._begin(expected, diagnostics)
-            place = self._placement.follow(scan, ground, expected.dt)
+            prepared = self._prepared
+            if prepared is None or prepared.scan is not scan:
+                prepared = self._prepare(scan, ground.mounting)
+            self._prepared, diagnostics = None, list(prepared.moment.diagnostics)
+            if prepared.moment.link is Link.ASIDE:
+                return partial(self._unchanged, diagnostics)
+            self._accept(prepared, diagnostics)
+            place = self._placement.follow(scan, ground, prepared.dt)
             self._engine.move(place.motion)
             if place.T_before_now is not None:
                 self._tracker.move(place.T_before_now)
-            when = (expected.time, expected.dt, place.own_velocity)
+            when = (prepared.time, prepared.dt, place.ego_velocity)
             given = OccupancyInput.of(scan, ground, place.grid, place.T_ground_grid, *when, self.backend)
-        output = self._engine.frame(given, meanwhile)
-        if output.uncarried > _STARVED:
-            share = round(100 * output.uncarried)
+        self._engine.begin(given)
+        return partial(self._finish, ground, given, place, diagnostics, timings)
+
+    def _finish(
+        self,
+        ground: GroundFrame,
+        given: OccupancyInput,
+        place: GridPlace,
+        diagnostics: list[str],
+        timings: dict[str, float],
+    ) -> OccupancyFrame:
+        output = self._engine.finish()
+        if output.mass_without_particles > _STARVED:
+            share = round(100 * output.mass_without_particles)
             diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = TrackedObjects(self._follow(given, output)) if "objects" in self._fields else ()
+            objects = TrackedObjects(self._track(given, output)) if "objects" in self._fields else ()
         with timed(timings, "download"):
             layers = self._layers(output)
         self._last = OccupancyFrame(
             grid=place.grid,
-            time=expected.time,
+            time=given.time,
             moving=output.moving,
             **layers,
             objects=objects,
@@ -173,21 +202,21 @@ class OccupancyFilter(Closing):
         return self._last
 
     def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
-        """The frame's layers, empty where nobody wants them: what lies on a device then stays there."""
+        """The frame's layers; those that are not asked for stay on the device, and are empty here."""
         return _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
 
-    def _follow(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
-        """The things that move; where nothing does, no more is asked of a device."""
-        things = NO_CLUSTERS
+    def _track(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
+        """The moving objects; without moving cells nothing is downloaded."""
+        clusters = NO_CLUSTERS
         if output.moving.any():
             velocity = output.velocity, output.velocity_covariance
             layers = MovingLayers.of(*velocity, output.surface, output.observation, output.dynamic, output.static)
-            things = self._finder(given.grid, output.moving, layers, self._tracker.known, given.time)
+            clusters = self._finder(given.grid, output.moving, layers, self._tracker.known, given.time)
         x, y, _ = given.T_ground_grid.inverse().of(*given.T_ground_sensor.xyz)
-        return self._tracker.update(things, given.time, (x, y))
+        return self._tracker.update(clusters, given.time, (x, y))
 
     def _forget(self) -> None:
-        """Everything but the timeline, which has judged that nothing before counts."""
+        """Forget everything but the timeline."""
         self._engine.forget()
         self._placement.reset()
         self._tracker.reset()
@@ -199,8 +228,8 @@ class OccupancyFilter(Closing):
         assert self._last is not None
         return replace(self._last, observation=None, observedness=None, diagnostics=tuple(diagnostics), timings={})
 
-    def _expectation(self, scan: Scan, mounting: Mounting) -> _Expected:
-        """Everything stays as it is."""
+    def _prepare(self, scan: Scan, mounting: Mounting) -> _Prepared:
+        """Changes nothing in the filter."""
         mounts, T_world_vehicle = self._checked_mounts(scan), _T_world_vehicle(scan, mounting)
         moment = self._timeline.foresee(scan.time, [mount.name for mount in mounts], T_world_vehicle)
         last = None if moment.link in (Link.FIRST, Link.ALONE) or self._last is None else self._last.time
@@ -209,21 +238,21 @@ class OccupancyFilter(Closing):
             time = last + _USUAL_STEP if scan.time is None else scan.time
             seconds = max(time - last, 0.0)
         dt = seconds if seconds <= self.config.occupancy.filter.max_gap else 0.0
-        return _Expected(scan, mounts, T_world_vehicle, moment, time, seconds, dt)
+        return _Prepared(scan, mounts, T_world_vehicle, moment, time, seconds, dt)
 
-    def _begin(self, expected: _Expected, diagnostics: list[str]) -> None:
-        """The scan is used: keep what was expected of it; after a gap the filter forgets what moved."""
-        scan, moment = expected.scan, expected.moment
-        self._timeline.take(moment, scan.time, expected.sensors, expected.T_world_vehicle)
+    def _accept(self, prepared: _Prepared, diagnostics: list[str]) -> None:
+        """The scan is used: advance the timeline; after a gap the filter forgets what moved."""
+        scan, moment = prepared.scan, prepared.moment
+        self._timeline.take(moment, scan.time, prepared.sensors, prepared.T_world_vehicle)
         if moment.link is Link.ALONE:
             self.reset()
         if moment.link is Link.FIRST:
             self._forget()
         if _is_placed(scan):
-            self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in expected.mounts)
-        if expected.seconds > expected.dt:
-            diagnostics.append(f"gap of {expected.seconds:.3g} s: what moved is forgotten")
-            self._engine.forget_motion(expected.seconds)
+            self._mounts.update((mount.name, mount.T_vehicle_sensor) for mount in prepared.mounts)
+        if prepared.seconds > prepared.dt:
+            diagnostics.append(f"gap of {prepared.seconds:.3g} s: what moved is forgotten")
+            self._engine.forget_motion(prepared.seconds)
             self._tracker.reset()
 
     def _checked_mounts(self, scan: Scan) -> tuple[SensorMount, ...]:

@@ -27,7 +27,7 @@ class GridPlace:
     T_ground_grid: Pose | None  # None: the grid's axes are those of the ground's grid frame
     motion: GridMotion
     T_before_now: Pose | None  # the grid's axes now, in those of the scan before; None: they stay the same
-    own_velocity: tuple[float, float]  # m/s along the grid's axes
+    ego_velocity: tuple[float, float]  # m/s along the grid's axes
 
 
 class GridPlacement:
@@ -59,17 +59,17 @@ class GridPlacement:
         rolls = self.config.motion == "rolling"  # along the home frame's axes
         motion = self._roll(T_home_vehicle) if rolls else self._turn(T_home_vehicle)
         T_ground_grid = T_ground_home if rolls else T_ground_home @ self._T_home_grid
-        own_velocity = (0.0, 0.0)
+        ego_velocity = (0.0, 0.0)
         if before is not None and dt > 0:
             travelled = map(sub, T_home_vehicle.xyz, before.xyz)
             x, y, _ = self._T_home_grid.inverse().turned(*travelled)
-            own_velocity = (x / dt, y / dt)
+            ego_velocity = (x / dt, y / dt)
         return GridPlace(
             self._lattice,
             None if _is_identity(T_ground_grid) else T_ground_grid,
             GridMotion() if before is None else motion,
             None if rolls else T_home_before.inverse() @ self._T_home_grid,
-            own_velocity,
+            ego_velocity,
         )
 
     def _vehicle_at_home(self, scan: Scan, ground: GroundFrame) -> tuple[Pose, Pose]:

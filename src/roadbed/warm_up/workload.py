@@ -11,7 +11,7 @@ import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
 import roadbed.occupancy.cpu
 import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
-from roadbed.config import Config
+from roadbed.config import Config, OccupancyConfig
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.ground import GroundFilter
@@ -21,6 +21,7 @@ from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.fusion.fuse_cpu import unite
 from roadbed.occupancy.objects.arrays import MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
+from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
 from roadbed.outputs.pictures.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
@@ -66,13 +67,14 @@ def occupancy() -> None:
             scan = _scan(number)
             filter_(scan, _level_ground(scan))
     unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # what two sensors hit
-    grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker()
+    grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker(TrackRule.of(OccupancyConfig()))
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
     layers = MovingLayers.of(velocity, covariance, np.ones(grid.shape, np.uint16), seen, seen, static)
     moving = np.zeros(grid.shape, np.bool_)
     moving[0, :3] = moving[8, 6:] = True  # two things
-    tracker.update(ClusterFinder(grid.shape, grid.spacing)(grid, moving, layers, tracker.known), 0.0)
+    finder = ClusterFinder(grid.shape, ClusterRule.of(OccupancyConfig(), grid.spacing))
+    tracker.update(finder(grid, moving, layers, tracker.known), 0.0)
 
 
 def simulator() -> None:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Pools the sensors' grids, cell by cell, and adds what silent sensors still count as watched.
+// Fuses the sensors' grids cell by cell, and adds the last observedness of silent sensors. The CPU's: fuse_cpu.py.
 //
-// `Pool` describes the step, `Opinion` one sensor's part in it: first those that report, then the silent ones.
+// `FusionStep` describes the step, `SensorPart` one sensor's part in it: first those that report, then the silent ones.
 
 // Dempster's rule on occupied, free, unknown.
 FUNCTION void combine(double *o1, double *f1, double *u1, double o2, double f2, double u2) {
@@ -15,8 +15,8 @@ FUNCTION void combine(double *o1, double *f1, double *u1, double o2, double f2, 
     }
 }
 
-// What a grid held, where it is now: by whole cells, or from the four cells around where it was.
-FUNCTION float carried(GLOBAL const float *layer, GLOBAL const Opinion *o, int row, int column, int rows, int columns) {
+// A layer on the present grid: shifted by whole cells, or interpolated between four cells.
+FUNCTION float moved(GLOBAL const float *layer, GLOBAL const SensorPart *o, int row, int column, int rows, int columns) {
     if (!o->interpolates) {
         int old_row = row + o->shift_rows, old_column = column + o->shift_columns;
         int inside = old_row >= 0 && old_row < rows && old_column >= 0 && old_column < columns;
@@ -24,7 +24,7 @@ FUNCTION float carried(GLOBAL const float *layer, GLOBAL const Opinion *o, int r
     }
     double x = o->rotation[0] * column + o->rotation[1] * row + o->shift[0];
     double y = o->rotation[2] * column + o->rotation[3] * row + o->shift[1];
-    // Beyond the grid nothing was watched; an int holds everything nearer.
+    // Beyond the grid nothing was observed; an int holds everything nearer.
     if (!(x > -2 && y > -2 && x < columns + 1 && y < rows + 1)) return 0.0f;
     int left = (int)floor(x), low = (int)floor(y);
     double fx = x - left, fy = y - low, total = 0;
@@ -37,36 +37,36 @@ FUNCTION float carried(GLOBAL const float *layer, GLOBAL const Opinion *o, int r
     return (float)total;
 }
 
-KERNEL pool(GLOBAL const Pool *step, GLOBAL const Opinion *opinions, GLOBAL const float *probability,
-            GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL float *watched,
-            GLOBAL float *fused_probability, GLOBAL float *fused_observedness, GLOBAL ushort *fused_surface) {
+KERNEL fuse_cells(GLOBAL const FusionStep *step, GLOBAL const SensorPart *parts, GLOBAL const float *probability,
+                  GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL float *last_observedness,
+                  GLOBAL float *fused_probability, GLOBAL float *fused_observedness, GLOBAL ushort *fused_surface) {
     int rows = step->rows, columns = step->columns, cells = rows * columns, rule = step->rule;
     double clip = step->clip;
     FOR_EACH(cell, cells) {
         double unseen = 1, total = 0, weighted = 0, occupied = 0, free = 0, unknown = 1;
         uint bits = 0;
-        for (int s = 0; s < step->reports; ++s) {
+        for (int s = 0; s < step->reporting; ++s) {
             float seen = observedness[s * cells + cell];
-            double w = opinions[s].trust * seen, p = fmin(fmax((double)probability[s * cells + cell], clip), 1 - clip);
+            double w = parts[s].reliability * seen, p = fmin(fmax((double)probability[s * cells + cell], clip), 1 - clip);
             unseen *= 1 - w;
             total += w;
             if (rule == LINEAR) weighted += w * p;
             else if (rule == DEMPSTER) combine(&occupied, &free, &unknown, w * p, w * (1 - p), 1 - w);
             else weighted += w * log(p / (1 - p));
             bits |= surface[s * cells + cell];
-            watched[opinions[s].grid * cells + cell] = seen;
+            last_observedness[parts[s].grid * cells + cell] = seen;
         }
         double fused = 0.5;
-        if (total >= NO_OPINION)
+        if (total >= LEAST_TOTAL)
             fused = rule == LINEAR        ? weighted / total
                   : rule == INDEPENDENT   ? 1 / (1 + exp(-weighted))
                   : rule == LOGARITHMIC   ? 1 / (1 + exp(-(weighted / total)))
                                           : occupied + 0.5 * unknown;
         float seen = (float)(1 - unseen);
-        for (int k = step->reports; k < step->reports + step->silent; ++k) {
-            GLOBAL const Opinion *o = &opinions[k];
-            float still = carried(watched + o->grid * cells, o, cell / columns, cell % columns, rows, columns);
-            seen = 1 - (1 - seen) * (1 - o->fading * still);
+        for (int k = step->reporting; k < step->reporting + step->silent; ++k) {
+            GLOBAL const SensorPart *o = &parts[k];
+            float last = moved(last_observedness + o->grid * cells, o, cell / columns, cell % columns, rows, columns);
+            seen = 1 - (1 - seen) * (1 - o->fading * last);
         }
         fused_probability[cell] = (float)fmin(fmax(fused, clip), 1 - clip);
         fused_observedness[cell] = seen;

@@ -2,7 +2,7 @@
 """Multi-sensor fusion: the grids of all sensors become one observation grid at the filter's time.
 
 Evidence is used once: a grid's probabilities enter at the first step after its scan. Until the sensor reports again
-only its observedness stays, fading with age, so that between two scans its cells still count as watched.
+only its observedness stays, fading with age, so that between two scans its cells still count as observed.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from roadbed.core.geometry import Float32
 from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.fusion.fuse_cpu import pool, unite
+from roadbed.occupancy.fusion.fuse_cpu import fuse_cells, unite
+from roadbed.occupancy.fusion.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
+from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
-from roadbed.occupancy.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
-from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
 
 RULES = {"linear": LINEAR, "independent": INDEPENDENT, "logarithmic": LOGARITHMIC, "dempster": DEMPSTER}
 
@@ -31,19 +31,19 @@ def fuse(
     rule: str = "linear",
     clip: float = 1e-3,
 ) -> tuple[Float32, Float32]:
-    """Pool (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
+    """FusionStep (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
     if rule not in RULES:
         raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
     p, seen = (np.ascontiguousarray(grids, np.float32) for grids in (probability, observedness))
     if p.shape != seen.shape or p.ndim < 1:
         raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
     sensors = p.shape[0]
-    trust = np.ones(sensors) if reliability is None else np.asarray(reliability, np.float64)
-    if trust.shape != (sensors,):
+    weights = np.ones(sensors) if reliability is None else np.asarray(reliability, np.float64)
+    if weights.shape != (sensors,):
         raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
-    given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), trust, clip)
-    parallel_for(pool, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
+    given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), weights, clip)
+    parallel_for(fuse_cells, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)
     return fused_p.reshape(p.shape[1:]), fused_seen.reshape(p.shape[1:])
 
 
@@ -57,37 +57,37 @@ def _united(surface: NDArray[np.uint16]) -> NDArray[np.uint16]:
 
 
 class Fusion:
-    """Pools what sensors report now with what silent ones still count as watched."""
+    """Fuses the reports of a step with the last observedness of silent sensors."""
 
     def __init__(self, spacing: float, config: FusionConfig | None = None, clip: float = 0.05) -> None:
         self.config = config or FusionConfig()
         self.spacing, self.clip = spacing, clip
-        self._watched: WatchedGrids[Float32] = WatchedGrids(self.config)
+        self._observed: ObservedGrids[Float32] = ObservedGrids(self.config)
 
     def forget(self) -> None:
-        self._watched.forget()
+        self._observed.forget()
 
     def move(self, motion: GridMotion) -> None:
-        """The grid has moved; what was watched stays where it is."""
-        self._watched.move(motion)
+        """The grid has moved; what was observed stays where it is in the world."""
+        self._observed.move(motion)
 
     def __call__(self, time: float, reports: Reports) -> Observation:
         """All sensors together: those that report now, and the silent ones."""
-        trust = [self._watched.trust(sensor) for sensor in reports.sensors]
+        reliability = [self._observed.reliability(sensor) for sensor in reports.sensors]
         layers = reports.probability, reports.observedness
-        probability, observedness = fuse(*layers, trust, self.config.rule, self.clip)
-        for factor, item in self._watched.silent(time, reports.sensors):
-            observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._carried(item))
+        probability, observedness = fuse(*layers, reliability, self.config.rule, self.clip)
+        for factor, item in self._observed.silent(time, reports.sensors):
+            observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._moved(item))
         for sensor, grid in zip(reports.sensors, reports.observedness):
-            self._watched.remember(time, sensor, grid)
+            self._observed.store(time, sensor, grid)
         return Observation(probability, observedness, _united(reports.surface))
 
-    def _carried(self, item: Watched[Float32]) -> Float32:
-        """What was watched then on the grid of now; taken from the report itself, or many small moves would blur it."""
+    def _moved(self, item: ObservedGrid[Float32]) -> Float32:
+        """A sensor's last observedness on the present grid, from the report itself: many small moves would blur it."""
         layers, motion = item.grid[None], item.motion
-        carried = np.empty_like(layers)
+        moved = np.empty_like(layers)
         if motion.cells is not None:
-            parallel_for(roll_layers, layers.shape[1], layers, *motion.cells, carried)
+            parallel_for(roll_layers, layers.shape[1], layers, *motion.cells, moved)
         else:
-            parallel_for(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), carried)
-        return carried[0]
+            parallel_for(interpolate_layers, layers.shape[1], layers, *motion.between_centres(self.spacing), moved)
+        return moved[0]

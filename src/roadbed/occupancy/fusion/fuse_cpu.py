@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that pool the sensors' grids, cell by cell. Shapes: (sensors, cells) in, (cells,) out."""
+"""Numba kernels that fuse the sensors' grids cell by cell. Shapes: (sensors, cells) in, (cells,) out."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
-from roadbed.occupancy.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LINEAR, LOGARITHMIC, NO_OPINION
+from roadbed.occupancy.fusion.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LEAST_TOTAL, LINEAR, LOGARITHMIC
 
 _BLOCK = 256  # cells
-_UNSEEN, _TOTAL, _WEIGHTED = (U(k * _BLOCK) for k in range(3))  # where they lie in one array
+_UNSEEN, _TOTAL, _WEIGHTED = (U(k * _BLOCK) for k in range(3))  # offsets in one array
 _ROOM = 3 * _BLOCK
 
 
@@ -28,11 +28,11 @@ def _from_log_odds(l):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def pool(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
-    """Pool by one of the rules above; `reliability` (sensors,) already holds the age discount."""
+def fuse_cells(first, last, rule, probability, observedness, reliability, clip, out_probability, out_observedness):
+    """FusionStep by one of the rules above; `reliability` (sensors,) already holds the age discount."""
     sensors = probability.shape[0]
     if rule == LINEAR:
-        _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness)
+        _fuse_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness)
         return
     for cell in range(U(first), U(last)):
         unseen = 1.0
@@ -50,7 +50,7 @@ def pool(first, last, rule, probability, observedness, reliability, clip, out_pr
                 weighted += w * _log_odds(p)
         out_observedness[cell] = 1 - unseen
         fused = 0.5
-        if total >= NO_OPINION:
+        if total >= LEAST_TOTAL:
             if rule == INDEPENDENT:
                 fused = _from_log_odds(weighted)
             elif rule == LOGARITHMIC:
@@ -69,8 +69,8 @@ def _was_seen(observedness, begin, count):
 
 
 @inner(error_model="numpy")
-def _pool_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
-    """Means weighted by observedness, block by block: without branches, so that they become vector instructions."""
+def _fuse_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
+    """Linear opinion pool: means weighted by observedness, in blocks without branches that compile to vector code."""
     sums = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = min(_BLOCK, last - begin)
@@ -78,7 +78,7 @@ def _pool_linearly(first, last, probability, observedness, reliability, clip, ou
         sums[_BLOCK:] = 0
         for s in range(probability.shape[0]):
             if not _was_seen(observedness[s], U(begin), U(count)):
-                continue  # it would add nothing
+                continue  # its weight is 0
             trust = reliability[s]
             for i in range(U(count)):
                 w = trust * observedness[s, U(begin) + i]
@@ -88,13 +88,13 @@ def _pool_linearly(first, last, probability, observedness, reliability, clip, ou
         for i in range(U(count)):
             out_observedness[U(begin) + i] = 1 - sums[_UNSEEN + i]
             fused = sums[_WEIGHTED + i] / sums[_TOTAL + i]
-            fused = fused if sums[_TOTAL + i] >= NO_OPINION else 0.5
+            fused = fused if sums[_TOTAL + i] >= LEAST_TOTAL else 0.5
             out_probability[U(begin) + i] = min(max(fused, clip), 1 - clip)
 
 
 @njit(cache=True, nogil=True)
 def unite(first, last, surface, out):
-    """The bits of all sensors."""
+    """Bitwise or of all sensors' surfaces."""
     for cell in range(U(first), U(last)):
         out[cell] = surface[0, cell]
     for s in range(1, surface.shape[0]):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Multi-sensor fusion on an accelerator: one launch pools the reports and what silent sensors still watch."""
+"""Multi-sensor fusion on an accelerator: one launch fuses the reports and the last observedness of silent sensors."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from roadbed.config.occupancy import FusionConfig
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import RULES
-from roadbed.occupancy.programs import FUSE, GROUP, OPINION, POOL, check_device, groups_over
-from roadbed.occupancy.registration.scan_history import Watched, WatchedGrids
+from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
+from roadbed.occupancy.fusion.program import FUSE, FUSION_STEP, SENSOR_PART
+from roadbed.occupancy.programs import GROUP, check_device, groups_over
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch
@@ -26,24 +27,24 @@ class FusionDevice:
         check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
         self.clip = clip
-        self._watched: WatchedGrids[int] = WatchedGrids(self.config)  # by their place in `_grids`
+        self._observed: ObservedGrids[int] = ObservedGrids(self.config)  # by their index in `_grids`
         self._program = backend.build(FUSE)
         size = cells.rows * cells.columns
         kinds = {"observation": np.float32, "observedness": np.float32, "surface": np.uint16}
         self.results = PackedOutputs(backend, {name: (size, kind) for name, kind in kinds.items()})
         self.fused = Observation(*(self.results[name] for name in kinds))
-        self._pool = backend.staging_buffer(POOL.itemsize)
-        self._told: tuple = ()  # the sensors that the kernels know to report, and their grids
-        self._room = 0  # sensors
-        self._grids: Any = None  # (room, rows, columns) float32
+        self._step = backend.staging_buffer(FUSION_STEP.itemsize)
+        self._sent: tuple = ()  # the reporting sensors and their grids that the kernel knows of
+        self._capacity = 0  # sensors
+        self._grids: Any = None  # (capacity, rows, columns) float32
         self._reserve(1)
 
     def forget(self) -> None:
-        self._watched.forget()
+        self._observed.forget()
 
     def move(self, motion: GridMotion) -> None:
-        """The grid has moved; what was watched stays where it is."""
-        self._watched.move(motion)
+        """The grid has moved; what was observed stays where it is in the world."""
+        self._observed.move(motion)
 
     def __call__(self, time: float, reports: Reports) -> Observation:
         """All sensors together: those that report now, and the silent ones."""
@@ -51,63 +52,63 @@ class FusionDevice:
         return self.fused
 
     def prepare(self, time: float, reports: Reports) -> CommandGraph:
-        """The graph that pools them; its result lies in `fused`."""
-        silent, sensors = self._watched.silent(time, reports.sensors), reports.sensors
-        grids = self._places(sensors)
-        if silent or self._told != (sensors, grids):
-            self._tell(sensors, grids, silent)
+        """The graph that fuses them; its result lies in `fused`."""
+        silent, sensors = self._observed.silent(time, reports.sensors), reports.sensors
+        grids = self._grid_indices(sensors)
+        if silent or self._sent != (sensors, grids):
+            self._send(sensors, grids, silent)
         for sensor, grid in zip(sensors, grids):
-            self._watched.remember(time, sensor, grid)
+            self._observed.store(time, sensor, grid)
         return self._graph(reports)
 
-    def _tell(self, sensors: tuple[str, ...], grids: list[int], silent: list[tuple[float, Watched[int]]]) -> None:
-        """Post who reports and who is silent; while the same sensors report every time, the kernels know already."""
-        self._told = () if silent else (sensors, grids)
-        opinions = np.zeros(self._room, OPINION)
-        opinions["trust"][: len(sensors)] = [self._watched.trust(sensor) for sensor in sensors]
-        opinions["grid"][: len(sensors)] = grids
+    def _send(self, sensors: tuple[str, ...], grids: list[int], silent: list[tuple[float, ObservedGrid[int]]]) -> None:
+        """Send who reports and who is silent; not needed while the same sensors report every time."""
+        self._sent = () if silent else (sensors, grids)
+        parts = np.zeros(self._capacity, SENSOR_PART)
+        parts["reliability"][: len(sensors)] = [self._observed.reliability(sensor) for sensor in sensors]
+        parts["grid"][: len(sensors)] = grids
         for k, (fading, item) in enumerate(silent, start=len(sensors)):
-            opinions[k] = (1.0, item.grid, fading, *self._motion(item))
+            parts[k] = (1.0, item.grid, fading, *self._motion(item))
         rule, cells = RULES[self.config.rule], self.cells
-        pool = np.array((self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns), POOL)
-        self.backend.enqueue(pool.reshape(1), self._pool)
-        self.backend.enqueue(opinions, self._opinions)
+        step = np.array((self.clip, rule, len(sensors), len(silent), cells.rows, cells.columns), FUSION_STEP)
+        self.backend.enqueue(step.reshape(1), self._step)
+        self.backend.enqueue(parts, self._parts)
 
-    def _motion(self, item: Watched[int]) -> tuple:
-        """From cells of now to cells of then, as an opinion holds it."""
+    def _motion(self, item: ObservedGrid[int]) -> tuple:
+        """From present cells to the sensor's, as a SENSOR_PART holds it."""
         if item.motion.cells is not None:
             return 0, *item.motion.cells, np.zeros(4), np.zeros(2)
         rotation, shift = item.motion.between_centres(self.cells.spacing)
         return 1, 0, 0, rotation.ravel(), shift
 
-    def _places(self, sensors: tuple[str, ...]) -> list[int]:
-        """Where each sensor's grid is remembered: where its last one is, else where nothing is."""
-        places, taken = [self._watched.grid_of(sensor) for sensor in sensors], self._watched.grids()
-        self._reserve(len(taken) + places.count(None))
-        free = (place for place in range(self._room) if place not in taken)
-        return [next(free) if place is None else place for place in places]
+    def _grid_indices(self, sensors: tuple[str, ...]) -> list[int]:
+        """Where each sensor's observedness is kept: where its last one is, else in a free grid."""
+        known, taken = [self._observed.grid_of(sensor) for sensor in sensors], self._observed.grids()
+        self._reserve(len(taken) + known.count(None))
+        free = (index for index in range(self._capacity) if index not in taken)
+        return [next(free) if index is None else index for index in known]
 
     def _reserve(self, sensors: int) -> None:
-        """Room for the grids of so many sensors; what is remembered moves along."""
-        if sensors <= self._room:
+        """Memory for the grids of so many sensors; those in use are copied."""
+        if sensors <= self._capacity:
             return
         backend, size = self.backend, self.cells.rows * self.cells.columns
-        room = max(sensors, 2 * self._room)
-        grids = backend.zeros(room * size, np.float32)
-        if self._room:
-            step = primitives.copy(self._grids, grids, self._room * size)
+        capacity = max(sensors, 2 * self._capacity)
+        grids = backend.zeros(capacity * size, np.float32)
+        if self._capacity:
+            step = primitives.copy(self._grids, grids, self._capacity * size)
             backend.graph(primitives.build(backend), [step]).run()
             backend.finish()  # before the old grids are dropped
-        self._grids, self._room = grids, room
-        self._opinions = backend.staging_buffer(room * OPINION.itemsize)
+        self._grids, self._capacity = grids, capacity
+        self._parts = backend.staging_buffer(capacity * SENSOR_PART.itemsize)
         self._recorded: tuple | None = None
-        self._told = ()
+        self._sent = ()
 
     def _graph(self, reports: Reports) -> CommandGraph:
         given = reports[1:]
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
             groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
-            arguments = (self._pool, self._opinions, *given, self._grids, *self.fused)
-            graph = self.backend.graph(self._program, [Launch("pool", groups, GROUP, arguments)])
+            arguments = (self._step, self._parts, *given, self._grids, *self.fused)
+            graph = self.backend.graph(self._program, [Launch("fuse_cells", groups, GROUP, arguments)])
             self._recorded = given, graph
         return self._recorded[1]

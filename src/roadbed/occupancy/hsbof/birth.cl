@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// New particles: in which cells, and with which velocities. Twin: birth_cpu.py.
+// Newborn particles: their cells and velocities. The CPU's: birth_cpu.py.
 
-// A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc.
+// A velocity from the prior: uniform in a slow disc, that of the ego vehicle or its opposite, or in a fast disc.
 FUNCTION void prior_velocity(GLOBAL const Step *step, uint k, float *vx, float *vy) {
     GLOBAL const BirthRule *rule = &step->birth;
     float4 u = uniforms(step->seed, step->frame, BIRTH_VELOCITY, k);
@@ -9,8 +9,8 @@ FUNCTION void prior_velocity(GLOBAL const Step *step, uint k, float *vx, float *
     if (choice < rule->traffic) {
         float4 n = normals(step->seed, step->frame, BIRTH_TRAFFIC, k);
         real direction = u.z < 0.5f ? (real)1 : (real)-1;
-        *vx = (float)(direction * rule->own_x + rule->traffic_spread * (real)n.x);
-        *vy = (float)(direction * rule->own_y + rule->traffic_spread * (real)n.y);
+        *vx = (float)(direction * rule->ego_x + rule->traffic_spread * (real)n.x);
+        *vy = (float)(direction * rule->ego_y + rule->traffic_spread * (real)n.y);
         return;
     }
     real reach = choice < rule->traffic + rule->fast ? rule->fast_speed : rule->speed;
@@ -27,23 +27,23 @@ FUNCTION void take_velocity(GLOBAL const Step *step, float2 velocity, real sprea
     born->vy = (float)((real)velocity.y + spread * (real)n.y);
 }
 
-// As many as the newborn mass asks for: uniform in their cell, with the registered velocity, that of a moving neighbour or
-// the prior's.
-KERNEL give_birth(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const units_t *reached,
+// In proportion to the newborn mass: uniform in their cell, with the registered velocity, that of a moving neighbour or the
+// prior's.
+KERNEL give_birth(GLOBAL const Step *step, GLOBAL const SystematicDraw *draw, GLOBAL const units_t *reached,
                   GLOBAL const units_t *sums, GLOBAL const float *birth, GLOBAL const float *old_mass,
                   GLOBAL const float2 *mean, GLOBAL const int *label, GLOBAL const float2 *registered,
                   GLOBAL Particle *born, GLOBAL int *born_cells, int births) {
     GLOBAL const BirthRule *rule = &step->birth;
     int reach = 2 * rule->seed_cells + 1;
     FOR_EACH(k, births) {
-        if (comb->total == 0) {
+        if (draw->total == 0) {
             born_cells[k] = step->size;
             continue;
         }
-        int cell = covering(reached, sums, step->size, tooth(comb, k, births));
+        int cell = covering(reached, sums, step->size, position_of(draw, k, births));
         int row = cell / step->columns, column = cell % step->columns;
-        int born_in = teeth_before(comb, births, reached_by(reached, sums, cell)) -
-                      teeth_before(comb, births, reached_by(reached, sums, cell - 1));
+        int born_in = draws_before(draw, births, reached_by(reached, sums, cell)) -
+                      draws_before(draw, births, reached_by(reached, sums, cell - 1));
         float4 u = uniforms(step->seed, step->frame, BIRTH_PLACE, (uint)k);
         Particle p;
         p.x = (float)(((real)column + (real)u.x) * step->spacing);

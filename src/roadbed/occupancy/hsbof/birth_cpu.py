@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that give birth to particles: in which cells, and with which velocities."""
+"""Numba kernels for newborn particles: their cells and velocities."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import U
-from roadbed.occupancy.hsbof.resample_cpu import comb, next_tooth, units
-from roadbed.occupancy.model import (
+from roadbed.occupancy.hsbof.model import (
     BIRTH_PLACE,
     BIRTH_SEED,
     BIRTH_SEED_SPREAD,
@@ -19,14 +18,15 @@ from roadbed.occupancy.model import (
     SEED_ATTEMPTS,
     SEED_MASS,
 )
+from roadbed.occupancy.hsbof.resample_cpu import next_position, start_draw, units
 from roadbed.runtime.philox_cpu import cos_sin_turns, normals, uniforms
 
-_BLOCK = 32  # cells that are passed over at once where none is chosen
+_BLOCK = 32  # cells that are skipped together where none is chosen
 
 
 @njit(cache=True)
-def choose_birth_cells(birth, wanted, draw, cell, born_in):
-    """Systematic draw of birth cells, as often as their birth mass asks for. Returns the number of births."""
+def choose_birth_cells(birth, draws, draw, cell, born_in):
+    """Systematic draw of birth cells in proportion to their newborn mass. Returns the number of births."""
     blocks = np.empty(-(-birth.shape[0] // _BLOCK), np.int64)  # mass of so many cells
     total = np.int64(0)
     for block in range(blocks.shape[0]):
@@ -38,31 +38,31 @@ def choose_birth_cells(birth, wanted, draw, cell, born_in):
     born_in[:] = 0
     if total <= 0:
         return 0
-    step, rest, place = comb(total, wanted, draw, 0)
+    stride, rest, position = start_draw(total, draws, draw, 0)
     count = 0
     reached = carried = np.int64(0)
     for block in range(blocks.shape[0]):
-        if reached + blocks[block] <= place:
+        if reached + blocks[block] <= position:
             reached += blocks[block]
             continue
         for c in range(block * _BLOCK, min((block + 1) * _BLOCK, birth.shape[0])):
             reached += units(birth[c])
-            while count < wanted and place < reached:
+            while count < draws and position < reached:
                 cell[count] = c
                 born_in[c] += 1
                 count += 1
-                place, carried = next_tooth(place, carried, step, rest, wanted)
+                position, carried = next_position(position, carried, stride, rest, draws)
     return count
 
 
 @njit(inline="always")
 def prior_velocity(rule, draw, k):
-    """A velocity for something just discovered: a slow disc, the traffic around the own vehicle, or a fast disc."""
+    """A velocity from the prior: uniform in a slow disc, that of the ego vehicle or its opposite, or in a fast disc."""
     choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
     if choice < rule.traffic:
         nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_TRAFFIC, k)
         direction = 1.0 if angle < 0.5 else -1.0
-        return direction * rule.own_x + rule.traffic_spread * nx, direction * rule.own_y + rule.traffic_spread * ny
+        return direction * rule.ego_x + rule.traffic_spread * nx, direction * rule.ego_y + rule.traffic_spread * ny
     reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
     speed = reach * math.sqrt(radius)
     cosine, sine = cos_sin_turns(angle)
@@ -71,7 +71,7 @@ def prior_velocity(rule, draw, k):
 
 @njit(cache=True, nogil=True)
 def give_birth(first, last, born, born_in, birth, velocities, registered, rule, cells, draw):
-    """New particles: uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
+    """New particles, uniform in their cell, with the registered velocity, that of a moving neighbour or the prior's."""
     rows, columns = cells.rows, cells.columns
     reach = 2 * rule.seed_cells + 1
     for k in range(U(first), U(last)):

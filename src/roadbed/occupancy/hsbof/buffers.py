@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.config.occupancy import FilterConfig
 from roadbed.core.errors import DeviceError
-from roadbed.occupancy.records import COMB, PARTICLE, STEP, TILE_STRIP
+from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.hsbof.program import PARTICLE, STEP, SYSTEMATIC_DRAW, TILE_STRIP
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.packed_outputs import PackedOutputs
 from roadbed.runtime.primitives import CellSort
@@ -56,7 +56,7 @@ class FilterBuffers:
         self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)
         self.old_mass, self.moving_alone = zeros(cells, np.float32), zeros(-(-cells // 4) * 4, np.uint8)
         self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
-        self.birth_comb, self.comb = (zeros(COMB.itemsize // 8, np.uint64) for _ in range(2))
+        self.birth_draw, self.draw = (zeros(SYSTEMATIC_DRAW.itemsize // 8, np.uint64) for _ in range(2))
 
         self.particles, self.sorted = (zeros(particles * PARTICLE_WORDS, np.float32) for _ in range(2))
         self.cells, self.source = zeros(particles, np.int32), zeros(particles, np.int32)
@@ -72,7 +72,10 @@ class FilterBuffers:
                 "velocity": (2 * cells, np.float32),
                 "velocity_covariance": (3 * cells, np.float32),
                 "moving": (-(-cells // 4) * 4, np.uint8),
-                "lost": (2 * self.sum_groups, np.float32),  # per work-group: uncarried dynamic mass, and all of it
+                "lost": (
+                    2 * self.sum_groups,
+                    np.float32,
+                ),  # per work-group: dynamic mass without particles, and all of it
                 "masses": (5 * cells, np.float32),
             },
         )
@@ -95,15 +98,10 @@ def bytes_needed(cells: int, particles: int, births: int) -> int:
     return cells * _PER_CELL + particles * _PER_PARTICLE + births * PARTICLE.itemsize + merged
 
 
-def births_of(config: FilterConfig) -> int:
-    """Particles born per step, at most."""
-    return max(1, int(config.particles * config.birth.share))
-
-
-def check_memory(backend: Backend, cells: int, config: FilterConfig, beside: int = 0) -> None:
-    """A clear error before anything is allocated for a grid that does not fit with `beside` bytes of others."""
-    particles, device = config.particles, backend.device
-    needed = bytes_needed(cells, particles, births_of(config)) + beside
+def check_memory(backend: Backend, cells: int, model: FilterModel, other: int = 0) -> None:
+    """A clear error before anything is allocated for a grid that does not fit with `other` bytes of other stages."""
+    particles, device = model.particles, backend.device
+    needed = bytes_needed(cells, particles, model.births) + other
     if needed > device.memory or 5 * cells >= 2**31:
         raise DeviceError(
             f"{device.name}: occupancy.grid of {cells:,} cells with {particles:,} particles needs "

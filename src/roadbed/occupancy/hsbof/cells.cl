@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The measurement update: masses of every cell, and of the particles in it. Twin: cells_cpu.py.
+// The measurement update: masses of every cell, and of the particles in it. The CPU's: cells_cpu.py.
 //
 // Masses: s static, d dynamic, e empty, u unknown; `born` is newborn dynamic mass.
 
@@ -7,7 +7,7 @@ typedef struct {
     real s, d, e, born, u;
 } Cell;
 
-// P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty.
+// P7, P8: unseen masses fade; dynamic mass has moved on with its particles and leaves a visible cell empty.
 FUNCTION void forget_and_vacate(Cell *cell, real seen, GLOBAL const CellRules *rules) {
     if (seen <= (real)0) {
         cell->s *= rules->keep_static;
@@ -22,7 +22,7 @@ FUNCTION void forget_and_vacate(Cell *cell, real seen, GLOBAL const CellRules *r
     }
 }
 
-// Weight in [0, 1] of the oldest static cell nearby: 0 none, 1 has been there for long.
+// Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature.
 FUNCTION real mature_neighbour(GLOBAL const Step *step, GLOBAL const float *maturity, int row, int column, int radius) {
     GLOBAL const CellRules *rules = &step->cell;
     real full = rules->maturity_begin + rules->maturity_span;
@@ -36,28 +36,28 @@ FUNCTION real mature_neighbour(GLOBAL const Step *step, GLOBAL const float *matu
     return fmin(fmax(((real)oldest - rules->maturity_begin) / rules->maturity_span, (real)0), (real)1);
 }
 
-// The same; where it was free for long, nothing static was overlooked, and only what touches the cell counts.
+// The same with a smaller radius where the cell was free for long: nothing static was overlooked there.
 FUNCTION real maturity_around(GLOBAL const Step *step, GLOBAL const float *prior, int row, int column) {
     GLOBAL const CellRules *rules = &step->cell;
     GLOBAL const float *maturity = prior + MATURITY * step->size, *known_free = prior + KNOWN_FREE * step->size;
     real mature = mature_neighbour(step, maturity, row, column, rules->maturity_radius);
     real free_time = fmin((real)known_free[row * step->columns + column] * rules->inverse_free_time, (real)1);
     if (mature <= (real)0 || free_time <= (real)0) return mature;
-    real touching = mature_neighbour(step, maturity, row, column, rules->touching_radius);
+    real touching = mature_neighbour(step, maturity, row, column, rules->free_radius);
     return ((real)1 - free_time) * mature + free_time * touching;
 }
 
 // Seconds in which a cell was seen free, after the update.
 FUNCTION real seen_free(real seconds, real p_z, real seen, GLOBAL const CellRules *rules) {
     if (p_z > (real)HIT) return seconds * rules->free_decay;
-    if (seen > (real)WATCHED && p_z < (real)CLEAR) return fmin(seconds + rules->time_step, (real)LONGEST_FREE);
+    if (seen > (real)OBSERVED && p_z < (real)CLEAR) return fmin(seconds + rules->time_step, (real)LONGEST_FREE);
     return seconds;
 }
 
 // Seconds of static life of a cell after the update.
 FUNCTION real matured(real seconds, real s, real p_z, real seen, GLOBAL const CellRules *rules) {
     if (p_z > (real)HIT && s > (real)MATURING) return fmin(seconds + rules->time_step, (real)OLDEST);
-    if (seen > (real)WATCHED && p_z < (real)CLEAR) return seconds * rules->maturity_decay;
+    if (seen > (real)OBSERVED && p_z < (real)CLEAR) return seconds * rules->maturity_decay;
     return seconds;
 }
 
@@ -71,8 +71,7 @@ FUNCTION void transit(Cell *cell, real mature, int beside, GLOBAL const CellRule
     cell->e = ((real)1 - e_es - e_ed) * e;
 }
 
-// What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion was
-// put to the test: `tested` is that share of it.
+// Unknown mass of a hit cell is static rather than what arrives there, but for the share of it that was `tested`.
 FUNCTION void claim(Cell *cell, real seen, real tested, GLOBAL const CellRules *rules) {
     real claimed = rules->claimed * ((real)1 - tested) * seen * cell->u;
     cell->s += claimed;
@@ -81,8 +80,8 @@ FUNCTION void claim(Cell *cell, real seen, real tested, GLOBAL const CellRules *
 
 // P10: static and arriving dynamic mass exclude each other; the other masses fill the rest.
 FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) {
-    real s = cell->s, one = (real)1, d, rest;
-    if (rules->compose == NORMALISE) {
+    real s = cell->s, one = (real)1;
+    if (!rules->exclusive) {
         real total = s + arriving + cell->e + cell->born + cell->u;
         cell->s = s / total;
         cell->d = arriving / total;
@@ -91,17 +90,11 @@ FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) 
         cell->u /= total;
         return;
     }
-    if (rules->compose == ODDS) {
-        d = fmin(arriving, (real)ARRIVAL_CEILING);
-        real only_static = s * (one - d), only_dynamic = d * (one - s), neither = (one - s) * (one - d);
-        real total = only_static + only_dynamic + neither;
-        s = only_static / total;
-        d = only_dynamic / total;
-        rest = neither / total;
-    } else {
-        d = fmin(arriving, one - s);
-        rest = one - s - d;
-    }
+    real d = fmin(arriving, (real)ARRIVAL_CEILING);
+    real only_static = s * (one - d), only_dynamic = d * (one - s), neither = (one - s) * (one - d);
+    real total = only_static + only_dynamic + neither, rest = neither / total;
+    s = only_static / total;
+    d = only_dynamic / total;
     real others = cell->e + cell->born + cell->u;
     int nothing = others <= (real)NOTHING_LEFT;
     real scale = nothing ? (real)0 : rest / others;
@@ -112,7 +105,7 @@ FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) 
     cell->u *= scale;
 }
 
-// U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking.
+// U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does.
 FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, GLOBAL const CellRules *rules) {
     real k = rules->keep_unknown ? seen * cell->u : cell->u;
     real k_s = hit ? rules->hit_static + rules->hit_dynamic * mature : rules->free_static;
@@ -123,7 +116,7 @@ FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, GLOBA
     cell->u -= k;
 }
 
-// Whether several cells around one were surely dynamic: what is hit there belongs to what moves.
+// Whether several cells around one were dynamic: a hit there belongs to the same moving object.
 FUNCTION int beside_mover(GLOBAL const Step *step, GLOBAL const float *prior, int row, int column) {
     GLOBAL const float *dynamic = prior + DYNAMIC * step->size;
     int count = 0;
@@ -133,17 +126,17 @@ FUNCTION int beside_mover(GLOBAL const Step *step, GLOBAL const float *prior, in
     return count >= BESIDE_CELLS;
 }
 
-// A particle stood a test when it moved onto something that was free before, or away from where it is free now.
+// Free space confirms a particle that moved into a hit cell that was free before, or out of a cell that is free now.
 // Particles inside a large object are not tested, whatever their velocity.
 FUNCTION float test_particle(GLOBAL const Step *step, Particle p, int cell, int was_free, GLOBAL const float *probability,
                              GLOBAL const float *observedness) {
     float tested = (float)((real)p.tested * step->cell.test_memory);
     if (cell == p.origin || p.origin < 0 || (real)probability[cell] <= (real)HIT) return tested;
-    int left = (real)probability[p.origin] < (real)CLEAR && (real)observedness[p.origin] > (real)WATCHED;
+    int left = (real)probability[p.origin] < (real)CLEAR && (real)observedness[p.origin] > (real)OBSERVED;
     return was_free || left ? 1.0f : tested;
 }
 
-// How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any.
+// Likelihood of a particle at (x, y), in subcells: 1 on a return, `surface_floor` far from any.
 FUNCTION real surface_likelihood(GLOBAL const Step *step, GLOBAL const ushort *surface, real x, real y) {
     GLOBAL const CellRules *rules = &step->cell;
     int column = (int)x, row = (int)y;
@@ -160,8 +153,8 @@ FUNCTION real surface_likelihood(GLOBAL const Step *step, GLOBAL const ushort *s
     return rules->surface_floor + ((real)1 - rules->surface_floor) * exp(-nearest * rules->surface_precision);
 }
 
-// What is left of a particle's mass, the share of it that stops and its likelihood by a registered velocity (1 where nothing
-// is said); and what arrives of it, by how well it lies on what was hit.
+// A particle's surviving mass, the share of it that stops, its likelihood by a registered velocity (1: none), and the mass
+// that arrives, weighted by the surface.
 typedef struct {
     real survived, stopping, as_registered;
     float on_surface;
@@ -171,7 +164,7 @@ FUNCTION int is_registered(GLOBAL const float2 *registered, int component) {
     return component >= 0 && is_finite(registered[component].x);
 }
 
-// The weights of all particles, side by side: a cell then has only to add them up, one after the other.
+// The weights of all particles in parallel; a cell then only has to sum them.
 KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBAL const float *probability,
                        GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL const int *label,
                        GLOBAL const float2 *registered, GLOBAL const int *cells, GLOBAL Particle *particles,
@@ -203,12 +196,12 @@ KERNEL weigh_particles(GLOBAL const Step *step, GLOBAL const float *prior, GLOBA
     }
 }
 
-// What the masses of a cell's particles are multiplied by; the first two keep their sum what it was.
+// Factors of the masses of a cell's particles; the first two keep their sum.
 typedef struct {
     real surface, registered, update;
 } Factors;
 
-// The particles of a cell, and of those that its work-group takes.
+// The particles of a cell, and those of all cells of its work-group.
 typedef struct {
     GLOBAL Particle *particles;
     GLOBAL const Weights *weights;
@@ -218,10 +211,10 @@ typedef struct {
     LOCAL Factors *factors;  // of the group's cells,
     int first;               // from this one on
     Factors own;
-} Crowd;
+} CellParticles;
 
-// Tell the work-group the own cell's factors.
-FUNCTION void share_factors(const Crowd *c) {
+// Share the cell's factors with the work-group.
+FUNCTION void share_factors(const CellParticles *c) {
 #if LANES > 1
     BARRIER();
     c->factors[LOCAL_ID] = c->own;
@@ -229,7 +222,7 @@ FUNCTION void share_factors(const Crowd *c) {
 #endif
 }
 
-FUNCTION Factors factors_of(const Crowd *c, int i) {
+FUNCTION Factors factors_of(const CellParticles *c, int i) {
 #if LANES > 1
     return c->factors[c->cells[i] - c->first];
 #else
@@ -237,8 +230,8 @@ FUNCTION Factors factors_of(const Crowd *c, int i) {
 #endif
 }
 
-// P3-P5: mass that stops and that arrives, how much of this was tested lately, and how it lies on the surface.
-FUNCTION void arrival(const Crowd *c, int i, real *terms) {
+// P3-P5: mass that stops, mass that arrives, how much of it was tested lately, and the mass weighted by the surface.
+FUNCTION void arrival(const CellParticles *c, int i, real *terms) {
     Weights w = c->weights[i];
     terms[0] = w.stopping * w.survived;
     terms[1] = w.survived * ((real)1 - w.stopping);
@@ -246,21 +239,21 @@ FUNCTION void arrival(const Crowd *c, int i, real *terms) {
     terms[3] = (real)w.on_surface;
 }
 
-FUNCTION float before_registered(const Crowd *c, int i) {
+FUNCTION float before_registered(const CellParticles *c, int i) {
     return (float)((real)c->weights[i].on_surface * factors_of(c, i).surface);
 }
 
-FUNCTION float as_registered(const Crowd *c, int i) {
+FUNCTION float as_registered(const CellParticles *c, int i) {
     return (float)((real)before_registered(c, i) * c->weights[i].as_registered);
 }
 
-// Particles of a hit cell compete for the surface seen in it, then for a registered velocity.
-FUNCTION void contest(const Crowd *c, int i, real *terms) {
+// Particles of a hit cell are reweighted by the surface seen in it, then by a registered velocity.
+FUNCTION void reweighted(const CellParticles *c, int i, real *terms) {
     terms[0] = (real)before_registered(c, i);
     terms[1] = (real)as_registered(c, i);
 }
 
-FUNCTION void set_masses(const Crowd *c) {
+FUNCTION void set_masses(const CellParticles *c) {
 #if LANES > 1
     for (int i = c->whole.x + LOCAL_ID; i < c->whole.y; i += LOCAL_SIZE) {
 #else
@@ -272,8 +265,8 @@ FUNCTION void set_masses(const Crowd *c) {
     }
 }
 
-// Priors and particles meet the observation grid. Changes the particles' masses in place; `birth` is the newborn part of
-// the dynamic mass. `drawn` is emptied for the resampling that follows.
+// Updates priors and particles with the observation grid. Changes the particles' masses in place; `birth` is the newborn
+// part of the dynamic mass. `drawn` is emptied for resampling.
 KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GLOBAL const float *probability,
                           GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL const int *label,
                           GLOBAL const float2 *registered, GLOBAL const int2 *runs, GLOBAL const int *cells,
@@ -294,10 +287,10 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         cell.u = one - cell.s - cell.e;
 
         int2 run = inside ? runs[at] : INT2(0, 0);
-        Crowd crowd = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID,
+        CellParticles group = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID,
                        {one, one, one}};
-        real arrivals[4] = {(real)0, (real)0, (real)0, (real)0}, contests[2] = {(real)0, (real)0};
-        ADD_UP(arrival, 4, &crowd, arrivals)
+        real arrivals[4] = {(real)0, (real)0, (real)0, (real)0}, reweighteds[2] = {(real)0, (real)0};
+        SEGMENTED_SUM(arrival, 4, &group, arrivals)
         real stopped = arrivals[0], arriving = arrivals[1], tested = arrivals[2];
 
         int moves = is_registered(registered, label[at]);
@@ -315,17 +308,17 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         compose(&cell, arriving, rules);
         resolve_unknown(&cell, seen, hit, mature, rules);
 
-        int competes = hit && arriving > (real)0;
-        if (competes && rules->surface_precision > (real)0 && surface[at] != 0) crowd.own.surface = arriving / arrivals[3];
-        share_factors(&crowd);
-        ADD_UP(contest, 2, &crowd, contests)
-        if (competes && moves) crowd.own.registered = contests[0] / contests[1];
+        int reweights = hit && arriving > (real)0;
+        if (reweights && rules->surface_precision > (real)0 && surface[at] != 0) group.own.surface = arriving / arrivals[3];
+        share_factors(&group);
+        SEGMENTED_SUM(reweighted, 2, &group, reweighteds)
+        if (reweights && moves) group.own.registered = reweighteds[0] / reweighteds[1];
 
         // U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown.
         real z = p_z * (cell.s + cell.d + cell.born) + (one - p_z) * cell.e + (real)0.5 * cell.u, gain = p_z / z;
-        if (arriving > (real)0) crowd.own.update = gain * cell.d / arriving;
-        share_factors(&crowd);
-        set_masses(&crowd);
+        if (arriving > (real)0) group.own.update = gain * cell.d / arriving;
+        share_factors(&group);
+        set_masses(&group);
         if (inside) {
             real s = fmin(cell.s * gain, (real)CEILING);
             layers[STATIC * size + at] = (float)s;

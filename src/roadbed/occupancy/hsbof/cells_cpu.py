@@ -13,30 +13,27 @@ import numpy as np
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.occupancy.hsbof.masses_cpu import (
+    bayes_update,
     claim,
     compose,
     forget_and_vacate,
     limit_sum,
-    looked_at,
     matured,
     resolve_unknown,
     seen_free,
     transit,
 )
-from roadbed.occupancy.model import (
+from roadbed.occupancy.hsbof.model import (
     BESIDE_CELLS,
     BESIDE_MASS,
     BESIDE_REACH,
     CEILING,
-    CLEAR,
-    HIT,
     NO_SURFACE,
-    SUBCELLS,
     SURFACE_REACH,
     WAS_EMPTY,
-    WATCHED,
 )
-from roadbed.occupancy.observation.no_evidence_cpu import update_quiet
+from roadbed.occupancy.hsbof.no_evidence_cpu import update_without_evidence
+from roadbed.occupancy.model import CLEAR, HIT, OBSERVED, SUBCELLS
 
 _BLOCK = 32  # cells
 _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
@@ -44,7 +41,7 @@ _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 @njit(inline="always")
 def mature_neighbour(maturity, row, column, radius, rules):
-    """Weight in [0, 1] of the oldest static cell nearby: 0 none, 1 has been there for long."""
+    """Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature."""
     full = rules.maturity_begin + rules.maturity_span
     oldest = maturity[row, column]
     if oldest >= full:
@@ -59,17 +56,17 @@ def mature_neighbour(maturity, row, column, radius, rules):
 
 @njit(inline="always")
 def maturity_around(prior, row, column, rules):
-    """The same; where it was free for long, nothing static was overlooked, and only what touches the cell counts."""
+    """The same with a smaller radius where the cell was free for long: nothing static was overlooked there."""
     mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
     free = min(prior.known_free[row, column] * rules.inverse_free_time, 1.0)
     if mature <= 0 or free <= 0:
         return mature
-    return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.touching_radius, rules)
+    return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.free_radius, rules)
 
 
 @njit(inline="always")
 def beside_mover(dynamic, row, column):
-    """Whether several cells around one were surely dynamic: what is hit there belongs to what moves."""
+    """Whether several cells around one were dynamic: a hit there belongs to the same moving object."""
     rows, columns = dynamic.shape
     count = 0
     for r in range(max(row - BESIDE_REACH, 0), min(row + BESIDE_REACH + 1, rows)):
@@ -80,8 +77,8 @@ def beside_mover(dynamic, row, column):
 
 @njit(cache=True, nogil=True)
 def test_particles(first, last, particles, prior, observation, rules):
-    """Note which particles stood a test: they moved onto something that was free before, or away from where it is free
-    now. Particles inside a large object are not tested, whatever their velocity."""
+    """Mark particles that free space confirms: they moved into a hit cell that was free before, or out of one that is
+    free now. Particles inside a large object are not tested, whatever their velocity."""
     probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
     tested, free, known_free = particles.tested, prior.free.reshape(-1), prior.known_free.reshape(-1)
     for i in range(U(first), U(last)):
@@ -89,7 +86,7 @@ def test_particles(first, last, particles, prior, observation, rules):
         here, before = particles.cell[i], particles.origin[i]
         if here == before or before < 0 or probability[here] <= HIT:
             continue
-        left = probability[before] < CLEAR and observedness[before] > WATCHED
+        left = probability[before] < CLEAR and observedness[before] > OBSERVED
         was_free = known_free[here] > rules.test_free if rules.test_free > 0 else free[here] > WAS_EMPTY
         if left or was_free:
             tested[i] = 1
@@ -97,10 +94,10 @@ def test_particles(first, last, particles, prior, observation, rules):
 
 @njit(cache=True, forceinline=True)
 def surface_likelihood(surface, x, y, rules):
-    """How well a particle at (x, y), in subcells, lies on what was hit: 1 on a return, `surface_floor` far from any."""
+    """Likelihood of a particle at (x, y), in subcells: 1 on a return, `surface_floor` far from any."""
     rows, columns = surface.shape
     left, low = int(x) - SURFACE_REACH, int(y) - SURFACE_REACH
-    # The subcells around it lie in two cells beside each other, of two rows.
+    # The subcells around it lie in two neighbouring columns of cells.
     west, aside = left // SUBCELLS, left % SUBCELLS
     nearest = NO_SURFACE
     for k in range(2 * SURFACE_REACH + 1):
@@ -121,7 +118,7 @@ def surface_likelihood(surface, x, y, rules):
 
 @merged()
 def _follow_registered(first, last, particles, vx, vy, rules):
-    """Particles compete for a registered velocity; their sum stays."""
+    """Reweight particles by a registered velocity; their sum stays."""
     mass = particles.mass
     before = after = 0.0
     for i in range(first, last):
@@ -136,17 +133,17 @@ def _follow_registered(first, last, particles, vx, vy, rules):
 
 @njit(cache=True, nogil=True)
 def update_measurement(first, last, prior, observation, registered, start, particles, rules, out, birth):
-    """Priors and particles meet the observation grid. Particles are sorted: cell c owns [start[c], start[c + 1]).
+    """Update priors and particles with the observation grid. Cell c owns the particles [start[c], start[c + 1]).
 
     Changes their masses in place; `birth` is the newborn part of the dynamic mass.
     """
-    update_quiet(first, last, prior, observation, rules, out, birth)
+    update_without_evidence(first, last, prior, observation, rules, out, birth)
     probability = observation.probability.reshape(-1)
     for begin in range(first, last, _BLOCK):
         end = min(begin + _BLOCK, last)
         if start[begin] == start[end] and not _some_hit(probability, U(begin), U(end)):
             continue
-        _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth)
+        _update_with_evidence(begin, end, prior, observation, registered, start, particles, rules, out, birth)
 
 
 @merged()
@@ -158,8 +155,8 @@ def _some_hit(probability, begin, end):
 
 
 @inner()
-def _update_busy(begin, end, prior, observation, registered, start, particles, rules, out, birth):
-    """Of those of a few cells that are not quiet."""
+def _update_with_evidence(begin, end, prior, observation, registered, start, particles, rules, out, birth):
+    """Update the cells of a block that were hit or hold particles."""
     mass, surface, width = particles.mass, observation.surface, birth.shape[1]
     row, column = begin // width, begin % width - 1
     for cell in range(begin, end):
@@ -206,7 +203,7 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)
 
-        # Particles of a hit cell compete for the surface seen in it; the cell's mass is not touched by this.
+        # Reweight particles by the surface seen in a hit cell; the cell's mass stays.
         if hit and arriving > 0 and rules.surface_precision > 0 and surface[row, column] != 0:
             kept = 0.0
             for i in range(start[cell], start[cell + 1]):
@@ -220,7 +217,7 @@ def _update_busy(begin, end, prior, observation, registered, start, particles, r
             vx, vy = registered.velocity[component, 0], registered.velocity[component, 1]
             _follow_registered(start[cell], start[cell + 1], particles, vx, vy, rules)
 
-        s, e, gain = looked_at(s, d, e, born, u, p_z)
+        s, e, gain = bayes_update(s, d, e, born, u, p_z)
         if arriving > 0:
             factor = gain * d / arriving
             for i in range(start[cell], start[cell + 1]):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hybrid sampling Bayesian occupancy filter (HSBOF): static mass on the grid, moving mass on particles.
+"""The hybrid sampling Bayesian occupancy filter (HSBOF): static mass S, free mass E on the grid, dynamic mass D on
+particles, and U = 1 - S - D - E unknown.
 
 The steps follow Rakotovao et al. 2015, section 2; docs/occupancy.md says where and why the default goes further.
 """
@@ -10,19 +11,28 @@ import math
 
 import numpy as np
 
-from roadbed.config.occupancy import FilterConfig
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.kernels.parallel import parallel_for
-from roadbed.occupancy.arrays import CHUNK, Cells, Draw, Masses, Observation, Particles, Registered, Velocities
+from roadbed.occupancy.arrays import CHUNK, Cells, Observation
 from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.hsbof.arrays import Draw, Masses, Particles, Velocities
 from roadbed.occupancy.hsbof.birth_cpu import choose_birth_cells, give_birth
 from roadbed.occupancy.hsbof.cells_cpu import test_particles, update_measurement
-from roadbed.occupancy.hsbof.particles_cpu import drop_uncarried, gather, normalise, propagate, reorder, resample
+from roadbed.occupancy.hsbof.model import CellRules, FilterModel, MotionRule
+from roadbed.occupancy.hsbof.particles_cpu import (
+    drop_mass_without_particles,
+    gather,
+    normalise,
+    propagate,
+    reorder,
+    resample,
+)
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells, estimate_velocities
+from roadbed.occupancy.registration.arrays import Registered
 from roadbed.occupancy.registration.register import Registration
-from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
 
 
 class ParticleSet:
@@ -40,22 +50,20 @@ class ParticleSet:
 class Hsbof:
     """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres."""
 
-    def __init__(
-        self, shape: tuple[int, int], spacing: float, config: FilterConfig | None = None, seed: int = 0
-    ) -> None:
-        self.config = config or FilterConfig()
+    def __init__(self, shape: tuple[int, int], spacing: float, model: FilterModel | None = None, seed: int = 0) -> None:
+        self.model = model or FilterModel.of(OccupancyConfig())
         self.cells = Cells(*shape, spacing)
         self.seed = seed
-        self._when_moving = MovingRule.of(self.config)
-        self._registration = Registration(self.cells, self.config.registration)
+        self._births = self.model.birth.on_grid(spacing)
+        self._registration = Registration(self.cells, self.model.registration)
         self.timings: dict[str, float] = {}  # s per step of the last iteration
-        self.uncarried = 0.0  # share of the dynamic mass that found no particle in the last iteration
+        self.mass_without_particles = 0.0  # share of the dynamic mass that got no particle in the last iteration
 
-        count, size = self.config.particles, shape[0] * shape[1]
+        count, size = self.model.particles, shape[0] * shape[1]
         self.layers, self._prior = (np.zeros((5, *shape), np.float32) for _ in range(2))
         self.masses = Masses.of(self.layers)
         self.particles, self._sorted = ParticleSet(count), ParticleSet(count)
-        self._born = ParticleSet(max(1, int(count * self.config.birth.share)))
+        self._born = ParticleSet(self.model.births)
         self._start = np.zeros(size + 1, np.int32)  # of each cell's particles in `_sorted`
         self._order, self._source = np.zeros(count, np.int32), np.zeros(count, np.int32)
         self._birth = np.zeros(shape, np.float32)  # newborn part of the dynamic mass
@@ -70,20 +78,21 @@ class Hsbof:
 
     @property
     def unknown(self) -> Float32:
+        """U, (rows, columns)."""
         m = self.masses
         return np.maximum(1 - m.static - m.dynamic - m.free, 0, dtype=np.float32)
 
     def forget(self) -> None:
-        """Nothing is known, and the random numbers begin again."""
+        """Everything becomes unknown, and the random numbers begin again."""
         self.frame = 0
         self.layers[:] = 0
         self._forget_velocities()
 
     def forget_motion(self, gap: float) -> None:
-        """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
+        """After a gap of `gap` seconds dynamic mass becomes unknown, the rest fades."""
         self.masses.dynamic[:] = 0
-        self.masses.static[:] *= np.float32(math.exp(-gap / self.config.static_memory))
-        self.masses.free[:] *= np.float32(math.exp(-gap / self.config.free_memory))
+        self.masses.static[:] *= np.float32(math.exp(-gap / self.model.static_memory))
+        self.masses.free[:] *= np.float32(math.exp(-gap / self.model.free_memory))
         self._forget_velocities()
 
     def _forget_velocities(self) -> None:
@@ -97,15 +106,15 @@ class Hsbof:
         observation: Observation,
         dt: float,
         motion: GridMotion | None = None,
-        own_velocity: tuple[float, float] = (0.0, 0.0),
+        ego_velocity: tuple[float, float] = (0.0, 0.0),
     ) -> None:
-        """One iteration: predict by `dt` seconds, update with the observation grid, resample."""
+        """One iteration: predict by `dt` seconds, update with the observation grid (p_z, lambda), resample."""
         motion = motion or GridMotion()
         self.frame += 1
         timings: dict[str, float] = {}
         self.timings = timings
         draw = Draw(self.seed, self.frame)
-        rules = CellRules.of(self.config, dt, self.cells.spacing)
+        rules = CellRules.of(self.model, dt, self.cells.spacing)
         with timed(timings, "propagate_particles"):
             self._propagate_particles(dt, motion, draw)
         with timed(timings, "reorder_particles"):
@@ -119,26 +128,26 @@ class Hsbof:
         with timed(timings, "estimate_velocities"):
             self._estimate_velocities(observation)
         with timed(timings, "give_birth"):
-            self._give_birth(registered, own_velocity, draw)
+            self._give_birth(registered, ego_velocity, draw)
         with timed(timings, "resample"):
             self._resample(draw)
         with timed(timings, "normalise"):
             self._normalise()
 
     def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
-        """Each moves on by its velocity, with random acceleration, into the grid where it is now."""
-        p, rule = self.particles, MotionRule.of(self.config, dt)
+        """P2: each particle moves on by its velocity with random acceleration q_a, into the present grid."""
+        p, rule = self.particles, MotionRule.of(self.model, dt)
         rotation, shift = np.array(motion.rotation), np.array(motion.shift)  # of the kind the kernel is compiled for
         parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
 
     def _reorder_particles(self) -> None:
-        """Sorted by cell; those that left the grid are dropped."""
+        """Sort them by cell; those that left the grid are dropped."""
         p, s = self.particles, self._sorted
         s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
         parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
-        """The masses of the last iteration, where the grid is now."""
+        """P6: the masses of the last iteration on the present grid."""
         if motion.cells is not None:
             parallel_for(roll_layers, self.cells.rows, self.layers, *motion.cells, self._prior)
         else:
@@ -146,40 +155,40 @@ class Hsbof:
             parallel_for(interpolate_layers, self.cells.rows, self.layers, *moved, self._prior)
 
     def _update_measurement(self, observation: Observation, registered: Registered, rules: CellRules) -> None:
-        """Masses of cells and of their particles, given what the sensors saw."""
+        """P3-P5, P7-P10 and U1-U3: masses of cells and of their particles, given p_z and lambda."""
         prior, s = Masses.of(self._prior), self._sorted
         parallel_for(test_particles, s.count, s.arrays, prior, observation, rules, grain=CHUNK)
         given = (prior, observation, registered, self._start, s.arrays, rules)
         parallel_for(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
     def _estimate_velocities(self, observation: Observation) -> None:
-        """Mean and covariance per cell, and which cells surely move: in new arrays, for whoever takes them."""
+        """Mean and covariance per cell, and which cells move; in new arrays, which are given out."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
-        particles = (self._start, self._sorted.arrays, self.masses, self._when_moving)
+        particles = (self._start, self._sorted.arrays, self.masses, self.model.moving)
         parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
-        given = (self.velocities, observation.probability, self._when_moving)
+        given = (self.velocities, observation.probability, self.model.moving)
         parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
 
-    def _give_birth(self, registered: Registered, own_velocity: tuple[float, float], draw: Draw) -> None:
-        """New particles for the newborn mass."""
+    def _give_birth(self, registered: Registered, ego_velocity: tuple[float, float], draw: Draw) -> None:
+        """New particles for the newborn mass e_ED E + e_SD S."""
         b, newborn = self._born, self._birth
         b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
-        rule = BirthRule.of(self.config, own_velocity, self.cells.spacing)
+        rule = self._births._replace(ego_x=ego_velocity[0], ego_y=ego_velocity[1])
         given = (self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
         parallel_for(give_birth, b.count, b.arrays, *given, grain=CHUNK)
 
     def _resample(self, draw: Draw) -> None:
-        """As many as before, drawn by mass from persistent and newborn ones."""
+        """Draw as many particles as before by mass, from persistent and newborn ones."""
         p, s, b = self.particles, self._sorted, self._born
         p.count = resample(
             s.count, s.arrays, b.count, b.arrays, p.capacity, draw, self._source, p.arrays.cell, self._per_cell
         )
 
     def _normalise(self) -> None:
-        """The masses of a cell's particles are equal, and sum to its dynamic mass."""
+        """The particles of a cell get equal masses that sum to D."""
         p, dynamic = self.particles, self.masses.dynamic.reshape(-1)
-        lost, total = drop_uncarried(dynamic, self._per_cell)
-        self.uncarried = lost / total if total > 0 else 0.0
+        lost, total = drop_mass_without_particles(dynamic, self._per_cell)
+        self.mass_without_particles = lost / total if total > 0 else 0.0
         given = (self._source, self._per_cell, dynamic, self._sorted.arrays, self._born.arrays)
         parallel_for(normalise, p.count, *given, p.arrays, grain=CHUNK)

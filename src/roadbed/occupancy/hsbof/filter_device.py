@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hybrid sampling Bayesian occupancy filter on an accelerator. Twin: hsbof.py, step by step and bit by bit.
+"""The hybrid sampling Bayesian occupancy filter on an accelerator: the steps of filter.py, with equal results.
 
 A step is a recorded sequence of launches over the capacity of what it works on: nothing returns to the host within it.
 """
@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config.occupancy import FilterConfig
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
-from roadbed.occupancy.arrays import Cells, Masses, Observation, Registered, Velocities
+from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof.buffers import FilterBuffers, ObservationBuffers, births_of, check_memory, tiles_of
+from roadbed.occupancy.hsbof.arrays import Masses, Velocities
+from roadbed.occupancy.hsbof.buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
+from roadbed.occupancy.hsbof.model import CellRules, FilterModel, MotionRule
+from roadbed.occupancy.hsbof.program import STEP, filter_program
 from roadbed.occupancy.programs import GROUP, check_device
-from roadbed.occupancy.records import STEP, TILE_ROWS, filter_program
-from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.occupancy.registration.arrays import Registered
 from roadbed.runtime import primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import Backend
@@ -48,11 +50,10 @@ _PARTS = (
 
 @dataclass(frozen=True)
 class Tuning:
-    """How the same work is laid on a device; results do not depend on it."""
+    """How the work is distributed over a device; results do not depend on it."""
 
     parallel: bool = False  # independent phases on queues of their own, else one after the other
     group: int = GROUP  # work-items per work-group, a power of two
-    tile: int = 0  # columns of the tiles in local memory by which priors are interpolated; 0: without them
 
 
 class HsbofDevice:
@@ -66,25 +67,24 @@ class HsbofDevice:
         backend: Backend,
         shape: tuple[int, int],
         spacing: float,
-        config: FilterConfig | None = None,
+        model: FilterModel | None = None,
         seed: int = 0,
         given: ObservationBuffers | None = None,
         tuning: Tuning | None = None,
     ) -> None:
-        self.backend, self.config, self.seed = backend, config or FilterConfig(), seed
+        self.backend, self.model, self.seed = backend, model or FilterModel.of(OccupancyConfig()), seed
         self.cells = Cells(*shape, spacing)
-        self.size, self.capacity = shape[0] * shape[1], self.config.particles
-        self.births = births_of(self.config)
+        self.size, self.capacity = shape[0] * shape[1], self.model.particles
+        self.births = self.model.births
         check_device(backend.device)
-        check_memory(backend, self.size, self.config)
+        check_memory(backend, self.size, self.model)
         self.tuning = tuning or Tuning()
         self._group = self.tuning.group
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._argument_struct, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
+        self._arguments, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
         self._motion_rules: tuple[float, ...] = ()
-        self._moving_rule = MovingRule.of(self.config)
-        self._birth_rule = BirthRule.of(self.config, (0.0, 0.0), spacing)
+        self._birth_rule = self.model.birth.on_grid(spacing)
         self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._graph = backend.graph(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
         self._clearing = backend.graph(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
@@ -99,23 +99,23 @@ class HsbofDevice:
 
     def forget_motion(self, gap: float) -> None:
         """After a long gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades."""
-        kept = (math.exp(-gap / memory) for memory in (self.config.static_memory, self.config.free_memory))
+        kept = (math.exp(-gap / memory) for memory in (self.model.static_memory, self.model.free_memory))
         arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
         launch = Launch("fade", self._over(self.size), self._group, arguments)
         self._fading = self.backend.graph(self._program, [launch])  # kept while it may be under way
         self._fading.run()
         self._forgetting.run()
 
-    def step(self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
+    def step(self, dt: float, motion: GridMotion | None = None, ego_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
         """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self.describe(dt, motion, own_velocity)
+        self.describe(dt, motion, ego_velocity)
         self._graph.run()
 
     def profile(
-        self, dt: float, motion: GridMotion | None = None, own_velocity: tuple[float, float] = (0.0, 0.0)
+        self, dt: float, motion: GridMotion | None = None, ego_velocity: tuple[float, float] = (0.0, 0.0)
     ) -> dict[str, float]:
         """The same, and the seconds of each step on the device."""
-        self.describe(dt, motion, own_velocity)
+        self.describe(dt, motion, ego_velocity)
         return self._graph.timed()
 
     @cached_property
@@ -126,27 +126,27 @@ class HsbofDevice:
         chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
         return tuple(self.backend.graph(self._program, part) for part in chosen)
 
-    def expect(self, dt: float) -> None:
-        """Rules for a step of so many seconds, which most often is the next one."""
+    def prefetch(self, dt: float) -> None:
+        """Compute the rules of a step of `dt` seconds ahead of it."""
         if dt != self._dt:
-            self._motion_rules = (*MotionRule.of(self.config, dt), *CellRules.of(self.config, dt, self.cells.spacing))
+            self._motion_rules = (*MotionRule.of(self.model, dt), *CellRules.of(self.model, dt, self.cells.spacing))
             self._dt = dt
 
-    def describe(self, dt: float, motion: GridMotion | None, own_velocity: tuple[float, float]) -> None:
+    def describe(self, dt: float, motion: GridMotion | None, ego_velocity: tuple[float, float]) -> None:
         """Tell the kernels of the next iteration, whose `parts` the caller runs."""
         motion = motion or GridMotion()
         self.frame += 1
         (rows, columns, spacing), cells = self.cells, motion.cells
-        self.expect(dt)
+        self.prefetch(dt)
         (xx, xy), (yx, yy) = motion.rotation.tolist()
-        birth = self._birth_rule._replace(own_x=own_velocity[0], own_y=own_velocity[1])
+        birth = self._birth_rule._replace(ego_x=ego_velocity[0], ego_y=ego_velocity[1])
         between_centres = motion.between_centres(spacing)[1] if cells is None else cells
-        self._argument_struct.write(
+        self._arguments.write(
             0, xx, xy, yx, yy, *motion.shift, *between_centres, spacing,
-            *self._motion_rules, *self._moving_rule, *birth,
+            *self._motion_rules, *self.model.moving, *birth,
             rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
         )  # fmt: skip
-        self.backend.enqueue(self._argument_struct.array, self._buffers.step)
+        self.backend.enqueue(self._arguments.array, self._buffers.step)
 
     def upload(self, observation: Observation, registered: Registered) -> None:
         """What the sensors say and how it moved, from the host, for the next step."""
@@ -167,20 +167,20 @@ class HsbofDevice:
             for kernel, count, *arguments in launches:
                 yield Launch(kernel, self._over(count), self._group, tuple(arguments), phase=name)
 
-        def draw(name: str, mass: Any, reached: Any, sums: Any, comb: Any, count: int, wanted: int) -> Iterator[Launch]:
+        def draw(name: str, mass: Any, reached: Any, sums: Any, state: Any, count: int, draws: int) -> Iterator[Launch]:
             tiles = tiles_of(count, self._group)
             yield Launch("sum_tiles", tiles, self._group, (mass, reached, sums, np.int32(count)), phase=name)
-            which = np.uint32(comb is b.comb)
-            arguments = (step, sums, comb, np.int32(tiles), np.int32(wanted), which)
-            yield Launch("lay_comb", 1, self._group, arguments, phase=name)
+            which = np.uint32(state is b.draw)
+            arguments = (step, sums, state, np.int32(tiles), np.int32(draws), which)
+            yield Launch("start_draw", 1, self._group, arguments, phase=name)
 
         yield from phase("propagate_particles", ("propagate", capacity, step, b.particles, b.cells, capacity))
         yield from sorting
         gather = ("gather", capacity, step, order, sorted_cells, b.particles, b.sorted, b.runs, capacity)
         yield from phase("reorder_particles", gather)
-        yield self._priors()
+        yield from phase("propagate_priors", ("propagate_priors", size, step, b.layers, b.prior))
         seen = (g.probability, g.observedness, g.surface, g.label, g.velocity)
-        weights = b.particles  # its room: until they are drawn again nobody reads particles as they were before sorting
+        weights = b.particles  # this memory is free until particles are drawn again
         weigh = (step, b.prior, *seen, sorted_cells, b.sorted, weights, capacity)
         update = (step, b.prior, *seen, b.runs, sorted_cells, weights, b.sorted, b.layers, b.birth, b.drawn)
         yield from phase(
@@ -192,33 +192,34 @@ class HsbofDevice:
             ("estimate_velocities", size, *velocities),
             ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, b.moving),
         )
-        yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_comb, size, self.births)
-        born = (step, b.birth_comb, b.birth_reached, b.birth_sums, b.birth, b.old_mass, b.mean, g.label, g.velocity)
+        yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_draw, size, self.births)
+        born = (
+            step,
+            b.birth_draw,
+            b.birth_reached,
+            b.birth_sums,
+            b.birth,
+            b.old_mass,
+            b.mean,
+            g.label,
+            g.velocity,
+        )
         yield from phase("give_birth", ("give_birth", births, *born, b.born, b.born_cells, births))
         both, newborn = (step, b.sorted, sorted_cells), (b.born, b.born_cells)
         merge = ("merge", capacity + births, *both, *newborn, b.merged_mass, b.merged_origin, capacity, births)
         yield from phase("resample", merge)
         merged = self.capacity + self.births
-        yield from draw("resample", b.merged_mass, b.merged_reached, b.merged_sums, b.comb, merged, self.capacity)
-        drawn = (step, b.comb, b.merged_reached, b.merged_sums, b.merged_origin, sorted_cells, b.born_cells)
+        yield from draw("resample", b.merged_mass, b.merged_reached, b.merged_sums, b.draw, merged, self.capacity)
+        drawn = (step, b.draw, b.merged_reached, b.merged_sums, b.merged_origin, sorted_cells, b.born_cells)
         yield from phase(
             "resample",
             ("resample", capacity, *drawn, b.source, b.cells, capacity, births),
             ("note_drawn", capacity, step, b.cells, b.drawn, capacity),
         )
         lost = (step, b.layers, b.drawn, b.runs, b.lost)
-        yield Launch("drop_uncarried", b.sum_groups, self._group, lost, phase="normalise")
+        yield Launch("drop_mass_without_particles", b.sum_groups, self._group, lost, phase="normalise")
         copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
         yield from phase("normalise", ("normalise", capacity, *copied))
-
-    def _priors(self) -> Launch:
-        b, tile, name = self._buffers, self.tuning.tile, "propagate_priors"
-        if not tile:
-            return Launch(name, self._over(self.size), self._group, (b.step, b.layers, b.prior), phase=name)
-        tiles = -(-self.cells.columns // tile) * -(-self.cells.rows // TILE_ROWS)
-        groups = min(tiles, (16 if self.backend.device.lanes > 1 else 4) * self.backend.device.units)
-        arguments = (b.step, b.layers, b.prior, np.int32(tile))
-        return Launch("propagate_priors_by_tiles", groups, self._group, arguments, phase=name)
 
     def _sorting(self) -> tuple[Any, Any, list[Launch]]:
         """Where the sorted order and its cells will lie, and the launches."""
@@ -279,7 +280,7 @@ class HsbofDevice:
         return cells[used], particles["mass"][used]
 
     @property
-    def uncarried(self) -> float:
+    def mass_without_particles(self) -> float:
         """Share of the dynamic mass that found no particle in the last iteration."""
         return self.share_of(self._download(self._buffers.lost, self._buffers.sum_groups, 2))
 

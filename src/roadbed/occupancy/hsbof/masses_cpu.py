@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the masses of one cell change: the filter's equations as functions of numbers. Twin: cells.cl.
+"""The filter's equations for the masses of one cell, as functions of numbers. The device's: cells.cl.
 
 Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born` is newborn dynamic mass.
 """
@@ -7,31 +7,27 @@ Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born`
 from __future__ import annotations
 
 from roadbed.kernels.jit import njit
-from roadbed.occupancy.model import (
+from roadbed.occupancy.hsbof.model import (
     ARRIVAL_CEILING,
     CEILING,
-    CLEAR,
-    HIT,
     LONGEST_FREE,
     MATURING,
-    NORMALISE,
     NOTHING_LEFT,
-    ODDS,
     OLDEST,
     PROBABLY_FREE,
-    WATCHED,
 )
+from roadbed.occupancy.model import CLEAR, HIT, OBSERVED
 
 
 @njit(inline="always")
 def forget_and_vacate(s, d, e, seen, rules):
-    """P7, P8: unseen masses fade; what was dynamic moved on with its particles and leaves a visible cell empty.
+    """P7, P8: unseen masses fade; dynamic mass has moved on with its particles and leaves a visible cell empty.
 
-    Their sum is still to be limited.
+    The sum of both may still exceed 1: see `limit_sum`.
     """
     if seen <= 0:
         s *= rules.keep_static
-        # What is not seen may be entered at any moment: soon it is no longer surely free, but probably, for a while.
+        # Unseen space may be entered at any moment: it stays probably free, but not surely.
         probable = min(e, PROBABLY_FREE)
         e = probable * rules.keep_free + (e - probable) * rules.keep_sure
     return s, e + rules.vacated * seen * d
@@ -49,7 +45,7 @@ def seen_free(seconds, p_z, seen, rules):
     """Seconds in which a cell was seen free, after the update."""
     if p_z > HIT:
         return seconds * rules.free_decay
-    if seen > WATCHED and p_z < CLEAR:
+    if seen > OBSERVED and p_z < CLEAR:
         return min(seconds + rules.time_step, LONGEST_FREE)
     return seconds
 
@@ -59,14 +55,14 @@ def matured(q, s, p_z, seen, rules):
     """Seconds of static life of a cell after the update."""
     if p_z > HIT and s > MATURING:
         return min(q + rules.time_step, OLDEST)
-    if seen > WATCHED and p_z < CLEAR:
+    if seen > OBSERVED and p_z < CLEAR:
         return q * rules.maturity_decay
     return q
 
 
 @njit(inline="always")
 def transit(s, e, mature, beside, rules):
-    """P9: empty and static mass become static or newborn dynamic mass; `beside` what moves more of it does."""
+    """P9: empty and static mass become static or newborn dynamic mass, more of it `beside` moving cells."""
     e_sd = rules.static_to_dynamic
     e_ed = (rules.beside if beside else rules.empty_to_dynamic) * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
@@ -78,8 +74,7 @@ def transit(s, e, mature, beside, rules):
 
 @njit(inline="always")
 def claim(s, u, seen, tested, rules):
-    """What nobody has looked at is more likely something that stands than what seems to arrive there, unless its motion
-    was put to the test: `tested` is that share of it."""
+    """Unknown mass of a hit cell is static rather than what arrives there, but for the share that was `tested`."""
     claimed = rules.claimed * (1 - tested) * seen * u
     return s + claimed, u - claimed
 
@@ -87,17 +82,13 @@ def claim(s, u, seen, tested, rules):
 @njit(inline="always")
 def compose(s, arriving, e, born, u, rules):
     """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
-    if rules.compose == NORMALISE:
+    if not rules.exclusive:
         total = s + arriving + e + born + u
         return s / total, arriving / total, e / total, born / total, u / total
-    if rules.compose == ODDS:
-        d = min(arriving, ARRIVAL_CEILING)
-        only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
-        total = only_static + only_dynamic + neither
-        s, d, rest = only_static / total, only_dynamic / total, neither / total
-    else:
-        d = min(arriving, 1 - s)
-        rest = 1 - s - d
+    d = min(arriving, ARRIVAL_CEILING)
+    only_static, only_dynamic, neither = s * (1 - d), d * (1 - s), (1 - s) * (1 - d)
+    total = only_static + only_dynamic + neither
+    s, d, rest = only_static / total, only_dynamic / total, neither / total
     others = e + born + u
     if others <= NOTHING_LEFT:
         return s + rest, d, 0.0, 0.0, 0.0
@@ -107,8 +98,8 @@ def compose(s, arriving, e, born, u, rules):
 
 @njit(inline="always")
 def compose_without_arrivals(s, e, born, u, rules):
-    """P10 where no particle is: odds and static-first then say the same, as s + (1 - s) is 1 to the last bit."""
-    if rules.compose == NORMALISE:
+    """P10 where no particle is; s + (1 - s) is 1 to the last bit, so nothing has to be divided."""
+    if not rules.exclusive:
         total = s + e + born + u
         return s / total, e / total, born / total, u / total
     rest, others = 1 - s, e + born + u
@@ -120,7 +111,7 @@ def compose_without_arrivals(s, e, born, u, rules):
 
 @njit(inline="always")
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
-    """U1: looking at unknown mass makes it static, dynamic or empty; where none is kept, so does not looking."""
+    """U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does."""
     k = seen * u if rules.keep_unknown else u
     if hit:
         k_d = rules.hit_dynamic * (1 - mature)
@@ -131,7 +122,7 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
 
 
 @njit(inline="always")
-def looked_at(s, d, e, born, u, p_z):
+def bayes_update(s, d, e, born, u, p_z):
     """U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown. Static and empty mass after the update,
     and the gain of what is dynamic."""
     z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Particles: propagate, gather, resample, normalise. Twin: particles_cpu.py.
+// Particles: propagate, gather, resample, normalise. The CPU's: particles_cpu.py.
 //
-// A particle whose cell is step->size is none: it left the grid, or was never drawn. Sorted by cell those come last.
+// A particle whose cell is step->size is not in use: it left the grid, or was never drawn. Sorting puts those last.
 
 FUNCTION int cell_at(GLOBAL const Step *step, real x, real y) {
     real column = floor(x / step->spacing), row = floor(y / step->spacing);
@@ -19,7 +19,7 @@ KERNEL propagate(GLOBAL const Step *step, GLOBAL Particle *particles, GLOBAL int
         if (cells[i] == step->size) continue;
         Particle p = particles[i];
         float4 chance = normals(step->seed, step->frame, PROPAGATE, (uint)i);
-        // What is slow cannot turn or speed up as fast as it could with more momentum behind it: people walk steadily.
+        // Slow objects accelerate less: pedestrians walk steadily.
         real q = fmin(rule->acceleration, rule->at_rest + rule->per_speed2 * (real)(p.vx * p.vx + p.vy * p.vy));
         real ax = (real)chance.x * q, ay = (real)chance.y * q;
         real px = (real)p.x - step->shift[0], py = (real)p.y - step->shift[1];
@@ -37,7 +37,7 @@ KERNEL propagate(GLOBAL const Step *step, GLOBAL Particle *particles, GLOBAL int
     }
 }
 
-// Notes where each cell's items begin and end among those sorted by cell; cells without keep what they had.
+// Writes where each cell's items begin and end in an array sorted by cell; other cells keep their values.
 FUNCTION void note_run(GLOBAL const int *cells, int count, int none, GLOBAL int2 *runs, int k) {
     int cell = cells[k];
     if (cell == none) return;
@@ -46,7 +46,7 @@ FUNCTION void note_run(GLOBAL const int *cells, int count, int none, GLOBAL int2
     if (k == count - 1 || cells[k + 1] != cell) run[1] = k + 1;
 }
 
-// Particles in the order found, and each cell's run of them; runs are empty before.
+// Copies particles in sorted order and writes each cell's run of them; runs are empty before.
 KERNEL gather(GLOBAL const Step *step, GLOBAL const int *order, GLOBAL const int *sorted_cells,
               GLOBAL const Particle *particles, GLOBAL Particle *sorted, GLOBAL int2 *runs, int capacity) {
     FOR_EACH(k, capacity) {
@@ -55,7 +55,7 @@ KERNEL gather(GLOBAL const Step *step, GLOBAL const int *order, GLOBAL const int
     }
 }
 
-// Persistent and newborn particles, both sorted, merged by cell: their masses, and where each comes from (-1 - k: born k).
+// Merges persistent and newborn particles by cell: their masses, and the index of each (-1 - k: newborn k).
 KERNEL merge(GLOBAL const Step *step, GLOBAL const Particle *sorted, GLOBAL const int *sorted_cells,
              GLOBAL const Particle *born, GLOBAL const int *born_cells, GLOBAL float *mass, GLOBAL int *origin,
              int capacity, int births) {
@@ -69,14 +69,14 @@ KERNEL merge(GLOBAL const Step *step, GLOBAL const Particle *sorted, GLOBAL cons
     }
 }
 
-// As many as before, drawn by mass. `drawn` says where each cell's begin and end; it is empty before.
-KERNEL resample(GLOBAL const Step *step, GLOBAL const Comb *comb, GLOBAL const units_t *reached,
+// Draws as many particles as before by mass.
+KERNEL resample(GLOBAL const Step *step, GLOBAL const SystematicDraw *draw, GLOBAL const units_t *reached,
                 GLOBAL const units_t *sums, GLOBAL const int *origin, GLOBAL const int *sorted_cells,
                 GLOBAL const int *born_cells, GLOBAL int *source, GLOBAL int *cells, int capacity, int births) {
     FOR_EACH(k, capacity) {
         int cell = step->size;
-        if (comb->total > 0) {
-            int from = origin[covering(reached, sums, capacity + births, tooth(comb, k, capacity))];
+        if (draw->total > 0) {
+            int from = origin[covering(reached, sums, capacity + births, position_of(draw, k, capacity))];
             cell = from >= 0 ? sorted_cells[from] : born_cells[-1 - from];
             source[k] = from;
         }
@@ -88,10 +88,10 @@ KERNEL note_drawn(GLOBAL const Step *step, GLOBAL const int *cells, GLOBAL int2 
     FOR_EACH(k, capacity) note_run(cells, capacity, step->size, drawn, k);
 }
 
-// Dynamic mass without a particle cannot be predicted: it becomes unknown. sums, per work-group: that mass and the whole.
-// Runs of particles are no longer needed: they are emptied for the next step.
-KERNEL drop_uncarried(GLOBAL const Step *step, GLOBAL float *layers, GLOBAL const int2 *drawn, GLOBAL int2 *runs,
-                      GLOBAL float2 *sums) {
+// Dynamic mass without particles cannot be predicted: it becomes unknown. sums, per work-group: that mass and the total.
+// Empties the runs of particles for the next step.
+KERNEL drop_mass_without_particles(GLOBAL const Step *step, GLOBAL float *layers, GLOBAL const int2 *drawn,
+                                   GLOBAL int2 *runs, GLOBAL float2 *sums) {
     LOCAL_ARRAY float2 parts[GROUP];
     GLOBAL float *dynamic = layers + DYNAMIC * step->size;
     float lost = 0.0f, total = 0.0f;
@@ -117,7 +117,7 @@ KERNEL drop_uncarried(GLOBAL const Step *step, GLOBAL float *layers, GLOBAL cons
     sums[GROUP_ID].y = total;
 }
 
-// The drawn particles; in every cell their masses are equal and sum to its dynamic mass.
+// Copies the drawn particles; in every cell their masses are equal and sum to its dynamic mass.
 KERNEL normalise(GLOBAL const Step *step, GLOBAL const int *source, GLOBAL const int *cells, GLOBAL const int2 *drawn,
                  GLOBAL const float *layers, GLOBAL const Particle *sorted, GLOBAL const Particle *born,
                  GLOBAL Particle *particles, int capacity) {

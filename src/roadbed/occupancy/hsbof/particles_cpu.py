@@ -11,9 +11,9 @@ import numpy as np
 from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import F, U
 from roadbed.kernels.scratch import scratch
-from roadbed.occupancy.hsbof.resample_cpu import comb, next_tooth, units
-from roadbed.occupancy.model import PROPAGATE
-from roadbed.occupancy.observation.no_evidence_cpu import bring, take
+from roadbed.occupancy.hsbof.model import PROPAGATE
+from roadbed.occupancy.hsbof.no_evidence_cpu import bring, take
+from roadbed.occupancy.hsbof.resample_cpu import next_position, start_draw, units
 from roadbed.runtime.philox_cpu import normals
 
 _BLOCK = 64  # particles
@@ -23,7 +23,7 @@ _ROOM = 10 * _BLOCK
 
 @inlined()
 def _cell_at(x, y, cells):
-    """As a whole number that is a float, which a vector of them stays; -1 outside."""
+    """Cell index as a float, so that loops stay vectors; -1 outside."""
     column, row = np.floor(x / cells.spacing), np.floor(y / cells.spacing)
     inside = (column >= 0) & (row >= 0) & (column < cells.columns) & (row < cells.rows)
     return row * cells.columns + column if inside else -1.0
@@ -33,8 +33,8 @@ def _cell_at(x, y, cells):
 def propagate(first, last, particles, rule, rotation, shift, cells, draw):
     """P2: constant velocity with random acceleration, then into the new grid: `p_old = rotation p_new + shift`.
 
-    The origin is the cell of the new grid in which the particle was before. Particles are taken in blocks whose numbers
-    lie in one array at constant distances: what is computed of a block becomes vector instructions.
+    The origin is the cell of the new grid in which the particle was before. Particles are processed in blocks in one
+    array with constant offsets, which compiles to vector instructions.
     """
     block = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
@@ -70,7 +70,7 @@ def _move_block(rule, rotation, shift, cells, block):
     xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new
     for i in range(U(_BLOCK)):
         vx, vy = F(block[_VX + i]), F(block[_VY + i])
-        # What is slow cannot turn or speed up as fast as it could with more momentum behind it: people walk steadily.
+        # Slow objects accelerate less: pedestrians walk steadily.
         q = min(rule.acceleration, rule.at_rest + rule.per_speed2 * (vx * vx + vy * vy))
         ax, ay = block[_AX + i] * q, block[_AY + i] * q
         px, py = block[_X + i] - shift_x, block[_Y + i] - shift_y
@@ -100,7 +100,7 @@ def reorder(count, cell, start, order):
         inside += start[c]
         start[c] = inside
     start[cells] = inside
-    # Ends become beginnings while cells are filled from their ends.
+    # Filling each cell from its end turns ends into starts.
     for i in range(count - 1, -1, -1):
         c = cell[i]
         if c >= 0:
@@ -111,7 +111,7 @@ def reorder(count, cell, start, order):
 
 @njit(cache=True, nogil=True)
 def gather(first, last, order, particles, out):
-    """Copy particles into the order found."""
+    """Copy particles in the given order."""
     for k in range(U(first), U(last)):
         i = order[k]
         out.x[k] = particles.x[i]
@@ -126,8 +126,8 @@ def gather(first, last, order, particles, out):
 
 
 @njit(cache=True)
-def resample(count, persistent, births, born, wanted, draw, source, out_cell, drawn):
-    """Systematic draw of `wanted` particles from persistent and newborn ones, both sorted, merged by cell.
+def resample(count, persistent, births, born, draws, draw, source, out_cell, drawn):
+    """Systematic draw of `draws` particles from persistent and newborn ones, both sorted, merged by cell.
 
     `source[k]` is the persistent index, or -1 - the newborn index; `drawn` counts per cell. Returns the number drawn.
     """
@@ -140,9 +140,9 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
     drawn[:] = 0
     if total <= 0:
         return 0
-    step, rest, offset = comb(total, wanted, draw, 1)
+    stride, rest, offset = start_draw(total, draws, draw, 1)
     reached = carried = np.int64(0)
-    place = offset
+    position = offset
     out = i = j = 0
     while i < count or j < births:
         if j >= births or (i < count and cell[i] <= born_cell[j]):
@@ -153,18 +153,18 @@ def resample(count, persistent, births, born, wanted, draw, source, out_cell, dr
             reached += units(born_mass[j])
             c, where = born_cell[j], -1 - j
             j += 1
-        while out < wanted and place < reached:
+        while out < draws and position < reached:
             source[out] = where
             out_cell[out] = c
             drawn[c] += 1
             out += 1
-            place, carried = next_tooth(place, carried, step, rest, wanted)
+            position, carried = next_position(position, carried, stride, rest, draws)
     return out
 
 
 @njit(cache=True)
-def drop_uncarried(dynamic, drawn):
-    """Dynamic mass without a particle cannot be predicted: it becomes unknown. Returns that mass and the whole."""
+def drop_mass_without_particles(dynamic, drawn):
+    """Dynamic mass without particles cannot be predicted: it becomes unknown. Returns that mass and the total."""
     lost = total = 0.0
     for c in range(dynamic.shape[0]):
         d = dynamic[c]

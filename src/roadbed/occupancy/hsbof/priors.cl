@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The masses of the last step, where the grid is now. Twin: priors_cpu.py.
+// Moves the masses of the last step to the present grid. The CPU's: priors_cpu.py.
 
 // P6, rolling: the grid moved by whole cells; cells that enter are zero, which is unknown.
 FUNCTION void roll_cell(GLOBAL const Step *step, GLOBAL const float *RESTRICT layers, int row, int column,
@@ -10,7 +10,7 @@ FUNCTION void roll_cell(GLOBAL const Step *step, GLOBAL const float *RESTRICT la
     for (int layer = 0; layer < LAYERS; ++layer) prior[layer * size + cell] = inside ? layers[layer * size + from] : 0.0f;
 }
 
-// The four old cells around a new one. Those outside lie on the border with weight 0.
+// The four old cells around a new one. Those outside are clamped to the border, with weight 0.
 typedef struct {
     real w0, w1, w2, w3;
     int low, high, left, right;
@@ -65,75 +65,7 @@ KERNEL propagate_priors(GLOBAL const Step *RESTRICT step, GLOBAL const float *RE
     }
 }
 
-// The same from tiles in local memory: while one is worked on, the next is on its way (the paper's double buffering). A
-// tile is TILE_ROWS rows of `tile_columns` cells; what it needs of the old grid is a rectangle of at most TILE_ROOM cells.
-typedef struct {
-    int row, column, last_row, last_column;  // of the new grid
-    int low, left, rows, columns;            // of the old one
-} Tile;
-
-FUNCTION Tile tile_at(GLOBAL const Step *step, int number, int tile_columns) {
-    int across = (step->columns + tile_columns - 1) / tile_columns;
-    Tile t;
-    t.row = number / across * TILE_ROWS;
-    t.column = number % across * tile_columns;
-    t.last_row = min(t.row + TILE_ROWS, step->rows) - 1;
-    t.last_column = min(t.column + tile_columns, step->columns) - 1;
-    Around a = around(step, t.row, t.column), b = around(step, t.row, t.last_column);
-    Around c = around(step, t.last_row, t.column), d = around(step, t.last_row, t.last_column);
-    t.low = min(min(a.low, b.low), min(c.low, d.low));
-    t.left = min(min(a.left, b.left), min(c.left, d.left));
-    t.rows = max(max(a.high, b.high), max(c.high, d.high)) - t.low + 1;
-    t.columns = max(max(a.right, b.right), max(c.right, d.right)) - t.left + 1;
-    return t;
-}
-
-FUNCTION int fits(const Tile *tile) { return tile->rows * tile->columns <= TILE_ROOM; }
-
-#define FETCH_TILE(tile, layers, step, room, copy)                                                              \
-    if (fits(&tile))                                                                                            \
-        for (int layer = 0; layer < LAYERS; ++layer)                                                            \
-            for (int r = 0; r < tile.rows; ++r)                                                                 \
-                ASYNC_COPY(room + layer * TILE_ROOM + r * tile.columns,                                         \
-                           layers + layer * step->size + (tile.low + r) * step->columns + tile.left,            \
-                           tile.columns, copy);
-
-KERNEL propagate_priors_by_tiles(GLOBAL const Step *RESTRICT step, GLOBAL const float *RESTRICT layers,
-                                 GLOBAL float *RESTRICT prior, int tile_columns) {
-    LOCAL_ARRAY float rooms[2 * LAYERS * TILE_ROOM];
-    int across = (step->columns + tile_columns - 1) / tile_columns;
-    int tiles = across * ((step->rows + TILE_ROWS - 1) / TILE_ROWS), current = 0;
-    copy_t copy = 0;
-    Tile next = tile_at(step, min(GROUP_ID, tiles - 1), tile_columns);
-    FETCH_TILE(next, layers, step, rooms, copy)
-    for (int number = GROUP_ID; number < tiles; number += GROUP_COUNT) {
-        Tile tile = next;
-        LOCAL const float *room = rooms + current * LAYERS * TILE_ROOM;
-        WAIT_COPY(copy);
-        current = 1 - current;
-        next = tile_at(step, min(number + GROUP_COUNT, tiles - 1), tile_columns);
-        FETCH_TILE(next, layers, step, rooms + current * LAYERS * TILE_ROOM, copy)
-        int width = tile.last_column - tile.column + 1, cells = width * (tile.last_row - tile.row + 1);
-        for (int k = LOCAL_ID; k < cells; k += LOCAL_SIZE) {
-            int row = tile.row + k / width, column = tile.column + k % width;
-            if (!fits(&tile)) {
-                interpolate_cell(step, layers, row, column, prior);
-                continue;
-            }
-            Around a = around(step, row, column);
-            int low = (a.low - tile.low) * tile.columns - tile.left, high = (a.high - tile.low) * tile.columns - tile.left;
-            for (int layer = 0; layer < LAYERS; ++layer) {
-                LOCAL const float *old = room + layer * TILE_ROOM;
-                prior[layer * step->size + row * step->columns + column] =
-                    weighted(&a, old[low + a.left], old[low + a.right], old[high + a.left], old[high + a.right]);
-            }
-        }
-        BARRIER();
-    }
-    WAIT_COPY(copy);
-}
-
-// After a gap nobody knows where movers are: dynamic mass becomes unknown, the rest fades.
+// After a gap dynamic mass becomes unknown, the rest fades.
 KERNEL fade(GLOBAL float *layers, float keep_static, float keep_free, int size) {
     FOR_EACH(cell, size) {
         layers[STATIC * size + cell] *= keep_static;

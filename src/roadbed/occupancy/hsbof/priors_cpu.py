@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that bring layers of cells to where the grid is now: float32 arrays (layers, rows, columns)."""
+"""Numba kernels that move layers to the present grid: float32 arrays (layers, rows, columns)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def roll_layers(first, last, layers, columns, rows, out):
 @njit(cache=True, nogil=True)
 def interpolate_layers(first, last, layers, rotation, shift, out):
     """P6, interpolating (the paper's): each new cell from four old ones; `p_old = rotation p_new + shift`, in cells."""
-    places = np.empty((6, layers.shape[2]))  # of a row's cells: column and row of the first old one, the four's weights
+    places = np.empty(
+        (6, layers.shape[2])
+    )  # per cell of a row: column and row of the first old cell, weights of the four
     for row in range(first, last):
         _place_row(row, rotation, shift, places)
         _interpolate_row(row, layers, places, out)
@@ -55,7 +57,7 @@ def _place_row(row, rotation, shift, places):
 
 @inner()
 def _interpolate_row(row, layers, places, out):
-    """By runs of cells whose old ones lie in the same two rows, beside each other: nearly all of a row."""
+    """In runs of cells whose old cells are neighbours in the same two rows, which is most of a row."""
     count, height, width = layers.shape
     begin = 0
     while begin < width:
@@ -63,7 +65,7 @@ def _interpolate_row(row, layers, places, out):
         end = begin + 1
         while end < width and places[0, end] == end + offset and places[1, end] == low:
             end += 1
-        # Those of the run of whose old cells none lies outside of the grid.
+        # Cells of the run whose old cells all lie inside the grid.
         first = min(max(-offset, begin), end) if 0 <= low < height - 1 else end
         last = max(min(width - 1 - offset, end), first)
         for layer in range(count):
@@ -89,7 +91,7 @@ def _blend(lower, upper, lower_left, lower_right, upper_left, upper_right, out):
 
 @inlined()
 def _at_rim(layer, left, low, places, column):
-    """One cell, some of whose old cells may lie outside of the grid: there everything is unknown."""
+    """One cell of which some old cells may lie outside of the grid, where everything is unknown."""
     total = 0.0
     for k in range(4):
         old_column, old_row = left + (k & 1), low + (k >> 1)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The systematic draw that births and resampling share, in whole numbers. Twin: resample_cpu.py.
+// Systematic resampling in integers, which births and resampling share. The CPU's: resample_cpu.py.
 //
-// Masses are summed over tiles, then over the tiles; what a tooth of the comb meets is found by bisection.
+// Masses are summed within tiles, then over the tiles; the mass at the position of a draw is found by bisection.
 
 typedef double real;        // arithmetic as on the host, which rounds to float32 only what it stores
 typedef address_t units_t;  // of 1 / MASS_UNIT
@@ -30,8 +30,9 @@ KERNEL sum_tiles(GLOBAL const float *mass, GLOBAL units_t *reached, GLOBAL units
     if (LOCAL_ID == 0) sums[GROUP_ID] = total;
 }
 
-// One work-group: sums become those of the tiles before, and the comb is laid over the total.
-KERNEL lay_comb(GLOBAL const Step *step, GLOBAL units_t *sums, GLOBAL Comb *comb, int tiles, int wanted, uint which) {
+// One work-group: sums become those of the tiles before, and the stride and offset of the draws follow from the total.
+KERNEL start_draw(GLOBAL const Step *step, GLOBAL units_t *sums, GLOBAL SystematicDraw *draw, int tiles, int draws,
+                  uint which) {
     LOCAL_ARRAY units_t scratch[GROUP];
     units_t before = 0;
     for (int first = 0; first < tiles; first += LOCAL_SIZE) {
@@ -42,40 +43,40 @@ KERNEL lay_comb(GLOBAL const Step *step, GLOBAL units_t *sums, GLOBAL Comb *comb
         before += total;
     }
     if (LOCAL_ID != 0) return;
-    units_t stride = before / (units_t)wanted, low = stride & (((units_t)1 << OFFSET_SPLIT) - 1);
+    units_t stride = before / (units_t)draws, low = stride & (((units_t)1 << OFFSET_SPLIT) - 1);
     units_t chance = (random_words(step->seed, step->frame, SYSTEMATIC, which).x >> (32 - OFFSET_BITS)) | 1u;
-    comb->total = before;
-    comb->stride = stride;
-    comb->rest = before % (units_t)wanted;
-    comb->offset = ((stride >> OFFSET_SPLIT) * chance >> (OFFSET_BITS - OFFSET_SPLIT)) + (low * chance >> OFFSET_BITS);
+    draw->total = before;
+    draw->stride = stride;
+    draw->rest = before % (units_t)draws;
+    draw->offset = ((stride >> OFFSET_SPLIT) * chance >> (OFFSET_BITS - OFFSET_SPLIT)) + (low * chance >> OFFSET_BITS);
 }
 
-// Where tooth k stands.
-FUNCTION units_t tooth(GLOBAL const Comb *comb, int k, int wanted) {
-    return (units_t)k * comb->stride + (units_t)k * comb->rest / (units_t)wanted + comb->offset;
+// The position of draw k.
+FUNCTION units_t position_of(GLOBAL const SystematicDraw *draw, int k, int draws) {
+    return (units_t)k * draw->stride + (units_t)k * draw->rest / (units_t)draws + draw->offset;
 }
 
 FUNCTION units_t reached_by(GLOBAL const units_t *reached, GLOBAL const units_t *sums, int i) {
     return i < 0 ? 0 : sums[i / TILE] + reached[i];
 }
 
-// The first of `count` masses that reaches beyond `place`.
-FUNCTION int covering(GLOBAL const units_t *reached, GLOBAL const units_t *sums, int count, units_t place) {
+// The first of `count` masses that reaches beyond `position`.
+FUNCTION int covering(GLOBAL const units_t *reached, GLOBAL const units_t *sums, int count, units_t position) {
     int low = 0, high = count - 1;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (reached_by(reached, sums, middle) > place) high = middle;
+        if (reached_by(reached, sums, middle) > position) high = middle;
         else low = middle + 1;
     }
     return low;
 }
 
-// How many teeth stand before `place`.
-FUNCTION int teeth_before(GLOBAL const Comb *comb, int wanted, units_t place) {
-    int low = 0, high = wanted;
+// How many draws lie before `position`.
+FUNCTION int draws_before(GLOBAL const SystematicDraw *draw, int draws, units_t position) {
+    int low = 0, high = draws;
     while (low < high) {
         int middle = (low + high) / 2;
-        if (tooth(comb, middle, wanted) < place) low = middle + 1;
+        if (position_of(draw, middle, draws) < position) low = middle + 1;
         else high = middle;
     }
     return low;

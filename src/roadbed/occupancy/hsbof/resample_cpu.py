@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systematic draw that births and resampling share, in whole numbers. Twin: resample.cl.
+"""Systematic resampling in integers, which births and resampling share. The device's: resample.cl.
 
-Masses are counted in units of 1 / MASS_UNIT: a sum is then the same in any order, and so is every draw, on any machine.
+Masses are counted in units of 1 / MASS_UNIT, so that sums and draws do not depend on the order of additions.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.kernels.jit import inlined
-from roadbed.occupancy.model import MASS_UNIT, OFFSET_BITS, OFFSET_SPLIT, SYSTEMATIC
+from roadbed.occupancy.hsbof.model import MASS_UNIT, OFFSET_BITS, OFFSET_SPLIT, SYSTEMATIC
 from roadbed.runtime.philox_cpu import random_words
 
 _I = np.int64
@@ -17,26 +17,28 @@ _I = np.int64
 
 @inlined()
 def units(mass):
-    """A mass in whole units."""
+    """A mass in integer units."""
     return _I(mass * MASS_UNIT)
 
 
 @inlined()
-def comb(total, wanted, draw, which):
-    """`wanted` teeth over a length of `total` units: whole part and rest of their distance, and where the first is."""
-    step, rest = total // wanted, total % wanted
+def start_draw(total, draws, draw, which):
+    """Stride of `draws` equidistant positions over `total` units, as quotient and remainder, and the first position."""
+    stride, rest = total // draws, total % draws
     word = random_words(draw.seed, draw.frame, SYSTEMATIC, which)[0]
     chance = _I(word >> np.uint64(32 - OFFSET_BITS)) | _I(1)  # odd: strictly between 0 and 1, in 2^-OFFSET_BITS
-    low = step & _I((1 << OFFSET_SPLIT) - 1)
-    offset = ((step >> OFFSET_SPLIT) * chance >> (OFFSET_BITS - OFFSET_SPLIT)) + (low * chance >> OFFSET_BITS)
-    return step, rest, offset
+    low = stride & _I((1 << OFFSET_SPLIT) - 1)
+    offset = ((stride >> OFFSET_SPLIT) * chance >> (OFFSET_BITS - OFFSET_SPLIT)) + (low * chance >> OFFSET_BITS)
+    return stride, rest, offset
 
 
 @inlined()
-def next_tooth(place, carried, step, rest, wanted):
-    """Where the tooth after `place` stands, and what is carried: tooth k is at k step + k rest // wanted + offset, and
-    what covers this place is drawn. Counting on is many times as fast as dividing for each."""
+def next_position(position, carried, stride, rest, draws):
+    """The position of the next draw, and the remainder carried on: draw k is at k stride + k rest // draws + offset.
+
+    Adding up is many times as fast as dividing for each.
+    """
     carried += rest
-    if carried >= wanted:
-        return place + step + 1, carried - wanted
-    return place + step, carried
+    if carried >= draws:
+        return position + stride + 1, carried - draws
+    return position + stride, carried

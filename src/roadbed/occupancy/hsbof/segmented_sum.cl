@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sums over the particles of every cell, in their order, as the CPU adds them up.
+// Segmented sum: sums over the particles of every cell, in the order in which the CPU adds them.
 //
-// Particles of neighbouring cells lie side by side. On a GPU the work-group of some cells takes all their particles, a chunk
-// at a time: what is to be added is computed by all work-items and left in local memory, where each adds up its cell's.
+// Particles are sorted by cell. On a GPU a work-group processes all particles of its cells in chunks: all work-items compute
+// the terms into local memory, then each sums those of its own cell.
 
 #define CHUNK 256
 
-// Every item once; the work-items of a group go through it together, and some of them may lie beyond the last.
+// Every item once; the work-items of a group stay in step, so some of them may be beyond the last.
 #if LANES > 1
 #define FOR_EACH_TOGETHER(i, count) for (int i = GLOBAL_ID; i - LOCAL_ID < (count); i += GLOBAL_SIZE)
 #else
@@ -30,27 +30,27 @@ FUNCTION int2 run_of_group(int2 run, LOCAL int *bounds) {
 #endif
 }
 
-// Adds the terms of a cell's particles to its sums, `columns` of them: TERMS(crowd, i, terms) computes those of particle i.
-// A crowd knows the `run` of the own cell, the `whole` of the group's, and local memory for `terms` of a chunk.
+// Adds the terms of a cell's particles to its sums, `columns` of them: TERMS(group, i, terms) computes those of particle i.
+// `group` has the `run` of the own cell, the `whole` run of the work-group, and local memory for the `terms` of a chunk.
 #if LANES > 1
-#define ADD_UP(TERMS, columns, crowd, sums)                                                                      \
-    for (int chunk = (crowd)->whole.x; chunk < (crowd)->whole.y; chunk += CHUNK) {                               \
-        int last = min(chunk + CHUNK, (crowd)->whole.y);                                                         \
+#define SEGMENTED_SUM(TERMS, columns, group, sums)                                                                      \
+    for (int chunk = (group)->whole.x; chunk < (group)->whole.y; chunk += CHUNK) {                               \
+        int last = min(chunk + CHUNK, (group)->whole.y);                                                         \
         BARRIER();                                                                                               \
         for (int i = chunk + LOCAL_ID; i < last; i += LOCAL_SIZE) {                                              \
             real terms[columns];                                                                                 \
-            TERMS(crowd, i, terms);                                                                              \
-            UNROLL for (int k = 0; k < (columns); ++k) (crowd)->terms[k * CHUNK + i - chunk] = terms[k];         \
+            TERMS(group, i, terms);                                                                              \
+            UNROLL for (int k = 0; k < (columns); ++k) (group)->terms[k * CHUNK + i - chunk] = terms[k];         \
         }                                                                                                        \
         BARRIER();                                                                                               \
-        UNROLL_8 for (int i = max((crowd)->run.x, chunk); i < min((crowd)->run.y, last); ++i)                       \
-            UNROLL for (int k = 0; k < (columns); ++k) sums[k] += (crowd)->terms[k * CHUNK + i - chunk];         \
+        UNROLL_8 for (int i = max((group)->run.x, chunk); i < min((group)->run.y, last); ++i)                       \
+            UNROLL for (int k = 0; k < (columns); ++k) sums[k] += (group)->terms[k * CHUNK + i - chunk];         \
     }
 #else
-#define ADD_UP(TERMS, columns, crowd, sums)                                                                      \
-    for (int i = (crowd)->run.x; i < (crowd)->run.y; ++i) {                                                      \
+#define SEGMENTED_SUM(TERMS, columns, group, sums)                                                                      \
+    for (int i = (group)->run.x; i < (group)->run.y; ++i) {                                                      \
         real terms[columns];                                                                                     \
-        TERMS(crowd, i, terms);                                                                                  \
+        TERMS(group, i, terms);                                                                                  \
         for (int k = 0; k < (columns); ++k) sums[k] += terms[k];                                                 \
     }
 #endif

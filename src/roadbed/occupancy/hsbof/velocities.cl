@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each cell's velocity from its particles, and which cells surely move. Twin: velocities_cpu.py.
+// Each cell's velocity from its particles, and which cells move. The CPU's: velocities_cpu.py.
 
-// The particles of a cell, and of those that its work-group takes.
+// The particles of a cell, and those of all cells of its work-group.
 typedef struct {
     GLOBAL const Particle *particles;
     GLOBAL const MovingRule *rule;
     int2 run, whole;
     LOCAL real *terms;
-} Movers;
+} CellVelocities;
 
-// Mass, and weight with its first and second moments, of a particle that is old enough to be trusted. Those whose motion was
-// put to the test lately count most: inside a large object any velocity survives a while.
+// Mass, and weight with its first and second moments, of a particle that is old enough. Those whose motion was tested lately
+// count most: inside a large object any velocity survives for a while.
 #define MOMENTS 7
-FUNCTION void moments_of(const Movers *movers, int i, real *terms) {
-    GLOBAL const MovingRule *rule = movers->rule;
-    Particle p = movers->particles[i];
+FUNCTION void moments_of(const CellVelocities *group, int i, real *terms) {
+    GLOBAL const MovingRule *rule = group->rule;
+    Particle p = group->particles[i];
     real w = (real)p.mass * (rule->untested + ((real)1 - rule->untested) * fmin((real)2 * (real)p.tested, (real)1));
     terms[0] = (real)p.mass;
     terms[1] = w;
@@ -37,9 +37,9 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     real one = (real)1, two = (real)2;
     FOR_EACH_TOGETHER(cell, step->size) {
         int2 run = cell < step->size ? runs[cell] : INT2(0, 0);
-        Movers movers = {particles, rule, run, run_of_group(run, bounds), terms};
+        CellVelocities group = {particles, rule, run, run_of_group(run, bounds), terms};
         real sums[MOMENTS] = {0, 0, 0, 0, 0, 0, 0};
-        ADD_UP(moments_of, MOMENTS, &movers, sums)
+        SEGMENTED_SUM(moments_of, MOMENTS, &group, sums)
         if (cell >= step->size) continue;
         real old = sums[0], m = sums[1], mx = sums[2], my = sums[3], mxx = sums[4], mxy = sums[5], myy = sums[6];
         old_mass[cell] = (float)old;
@@ -72,7 +72,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     }
 }
 
-// A cell moves only together with others: enough of the cells around it must move the same way, and of those hit.
+// A cell moves only if enough of the cells around it move the same way, in number and as a share of the hit ones.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
                        GLOBAL const float *probability, GLOBAL uchar *together) {
     FOR_EACH(cell, step->size) {

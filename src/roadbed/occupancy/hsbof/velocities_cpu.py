@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that find each cell's velocity from its particles, and which cells surely move."""
+"""Numba kernels that estimate each cell's velocity from its particles, and decide which cells move."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
-from roadbed.occupancy.model import ALIKE, ALIKE_REACH, HIT, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.model import HIT
 
 _BLOCK = 32  # cells of a row
 
 
 @njit(cache=True, nogil=True)
 def estimate_velocities(first, last, start, particles, masses, rule, out):
-    """Mean and covariance (xx, xy, yy) per cell over particles old enough to be trusted, and what surely moves.
+    """Mean and covariance (xx, xy, yy) per cell over particles that are old enough, and which cells move.
 
-    Particles whose motion was put to the test lately count most: inside a large object any velocity survives a while.
+    Particles whose motion was tested lately count most: inside a large object any velocity survives for a while.
     """
     vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
-    # Flat, as finding the row of a cell takes longer than all the rest where no particle is.
+    # Flat, as computing a row takes longer than all the rest in a cell without particles.
     velocity, covariance = out.mean.reshape(-1), out.covariance.reshape(-1)
     out_mass, moving = out.mass.reshape(-1), out.moving.reshape(-1)
     static, dynamic, free = masses.static.reshape(-1), masses.dynamic.reshape(-1), masses.free.reshape(-1)
@@ -68,7 +69,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
 
 @njit(cache=True, nogil=True)
 def drop_lone_cells(first, last, velocities, probability, rule, out):
-    """A cell moves only together with others: enough of the cells around it must move the same way."""
+    """A cell moves only if enough of the cells around it move the same way."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
     for row in range(first, last):
@@ -84,9 +85,9 @@ def drop_lone_cells(first, last, velocities, probability, rule, out):
 
 @merged()
 def _together(moving, velocity, probability, row, column, rule):
-    """Whether enough of the cells around one move as it does, by their number and of those that are hit.
+    """Whether enough of the cells around one move as it does, in number and as a share of the hit ones.
 
-    A bank or a tree is hit in many cells, of which a few seem to move; of a mover's cells nearly all do.
+    A bank or a tree is hit in many cells, of which a few seem to move; of a moving object nearly all do.
     """
     rows, columns = moving.shape
     vx, vy = velocity[row, column, 0], velocity[row, column, 1]

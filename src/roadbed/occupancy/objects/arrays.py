@@ -8,10 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.config.occupancy import ObjectsConfig
 from roadbed.core.geometry import Float32
 
-# What moves alike in one frame: its box, the mean velocity of its cells, and which points it owns.
+# A group of cells that move alike in one frame: its box, the mean velocity of its cells, and which points it owns.
 CLUSTER = np.dtype(
     [
         ("cells", np.int64),
@@ -60,41 +59,9 @@ class CellGrid(NamedTuple):
     spacing: float
 
 
-class ClusterRule(NamedTuple):
-    """Which cells make a thing."""
-
-    reach: int  # cells
-    min_cells: int
-    body_gap: float  # m
-    body_length: float
-    body_width: float
-    keep: float  # s
-
-    @classmethod
-    def of(cls, config: ObjectsConfig, spacing: float) -> ClusterRule:
-        reach = max(1, round(config.join / spacing))
-        return cls(reach, config.min_cells, config.body_gap, config.body_length, config.body_width, config.keep)
-
-
 class Moment(NamedTuple):
     """When a frame was taken, and from where; NaN where that is unknown."""
 
     time: float
     x: float
     y: float
-
-
-class TrackRule(NamedTuple):
-    """How things are followed."""
-
-    gate: float  # m
-    lag: float  # s
-    velocity_variance: float  # m^2/s^2
-    keep: float  # s
-    vehicle_length: float  # m
-    vehicle_width: float
-
-    @classmethod
-    def of(cls, config: ObjectsConfig) -> TrackRule:
-        vehicle = config.vehicle_length, config.vehicle_width
-        return cls(config.gate, config.lag, config.velocity_noise**2, config.keep, *vehicle)

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving cells of one frame grouped into things: one car is one thing, whatever part of it is seen."""
+"""Moving cells of one frame grouped into clusters: one car is one cluster, whatever part of it is seen."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.config.occupancy import ObjectsConfig
 from roadbed.core.geometry import Grid
 from roadbed.core.tracked_objects import NO_TRACKS, Tracks
-from roadbed.occupancy.objects.arrays import NO_CLUSTERS, CellGrid, ClusterRule, Clusters, MovingLayers
+from roadbed.occupancy.objects.arrays import NO_CLUSTERS, CellGrid, Clusters, MovingLayers
 from roadbed.occupancy.objects.clusters_cpu import find_clusters
+from roadbed.occupancy.objects.model import ClusterRule
 
 
 class ClusterFinder:
     """Groups of moving cells within `join` metres of each other; parts of one body are put together."""
 
-    def __init__(self, shape: tuple[int, int], spacing: float, config: ObjectsConfig | None = None) -> None:
-        self._rule = ClusterRule.of(config or ObjectsConfig(), spacing)
+    def __init__(self, shape: tuple[int, int], rule: ClusterRule) -> None:
+        self._rule = rule
         self._stamps = np.zeros(shape[0] * shape[1], np.uint8)
 
     def __call__(

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Numba kernels that group the moving cells of one frame into things, with their velocity, returns and boxes."""
+"""Numba kernels that group the moving cells of one frame into clusters, with their velocity, returns and boxes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.occupancy.model import HIT, SUBCELLS
 from roadbed.occupancy.objects.arrays import CLUSTER
 from roadbed.occupancy.objects.lshape_cpu import HAS_SIDES, fit_box
-from roadbed.occupancy.objects.track_filter_cpu import lives
+from roadbed.occupancy.objects.track_filter_cpu import is_alive
 from roadbed.runtime.components_cpu import root_of
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
@@ -22,10 +22,10 @@ _BODY_MARGIN = 0.5  # m around an object's box in which parts of it are looked f
 
 @njit(cache=True, error_model="numpy")
 def find_clusters(moving, layers, grid, rule, stamps, known, time):
-    """The things (a record each) that the moving cells belong to, whose numbers come row by row.
+    """Clusters (CLUSTER records) of the moving cells, whose indices are sorted.
 
-    Cells within `reach` of each other belong together; then parts of one body are put together, and those of a `known`
-    object. `stamps` are zeros, one per cell.
+    Cells within `reach` of each other are one part; parts of one body are merged, and then those of a `known` object.
+    `stamps` are zeros, one per cell.
     """
     rows, columns = np.empty(moving.shape[0], np.int64), np.empty(moving.shape[0], np.int64)
     for i in range(moving.shape[0]):
@@ -35,7 +35,7 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
     kept = 0
     for root in range(rows.shape[0]):
         kept += start[root + 1] - start[root] >= rule.min_cells
-    parts = np.empty(2 * kept + 1, CLUSTER)  # two that are put together make a third
+    parts = np.empty(2 * kept + 1, CLUSTER)  # two that are merged make a third
     points = np.empty((_ROOM, 2), np.float64)
     count = 0
     for root in range(rows.shape[0]):
@@ -49,11 +49,11 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
         part.cells = own.shape[0]
         part.vx, part.vy, part.xx, part.xy, part.yy = mean_velocity(layers.velocity, layers.covariance, cells)
         points, width = _take_returns(own, rows, columns, layers, grid, stamps, points, part)
-        _lay_box(part, points, width)
+        _fit_part(part, points, width)
         count += 1
     width = grid.spacing / SUBCELLS
-    points, count = _put_together(parts, count, points, rule, width)
-    return _whole(parts[:count], points, known, time, rule.keep, width)
+    points, count = _merge_parts(parts, count, points, rule, width)
+    return _merge_known(parts[:count], points, known, time, rule.keep, width)
 
 
 @njit(cache=True, error_model="numpy")
@@ -63,7 +63,7 @@ def components(cells, columns, width, reach):
     parent, start, members = np.empty(count, np.int64), np.zeros(count + 1, np.int64), np.empty(count, np.int64)
     for i in range(count):
         parent[i] = i
-    # So many rows on, the first cell within reach and the first beyond it: both only ever move on.
+    # Per row offset: the first cell within reach and the first beyond it; both only ever advance.
     begin, end = np.zeros(reach + 1, np.int64), np.zeros(reach + 1, np.int64)
     for i in range(count):
         root = _root_of(parent, i)
@@ -82,7 +82,7 @@ def components(cells, columns, width, reach):
         start[parent[i]] += 1
     for k in range(count):
         start[k + 1] += start[k]
-    for i in range(count - 1, -1, -1):  # from its end each begins where the one before it ends
+    for i in range(count - 1, -1, -1):  # filling each from its end turns ends into starts
         start[parent[i]] -= 1
         members[start[parent[i]]] = i
     return start, members
@@ -97,7 +97,7 @@ def _root_of(parent, cell):
 def mean_velocity(velocity, covariance, cells):
     """Information-weighted mean of some cells' velocities (N, 2) with covariances (N, 3), and its own: xx, xy, yy.
 
-    Cells on a smooth face hardly know their speed along it; their large covariance makes them count little there.
+    Cells on a smooth face hardly determine the speed along it; their large covariance gives them little weight there.
     """
     info_xx = info_xy = info_yy = sum_x = sum_y = 0.0
     for k in cells:
@@ -120,11 +120,11 @@ def _inverse(xx, xy, yy):
 
 @inner(error_model="numpy")
 def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
-    """Append a part's returns, from its cells and those beside them that may move, or else the cells themselves.
+    """Append a part's returns, from its cells and neighbouring dynamic ones, or else the cells themselves.
 
-    Returns the points, in a larger array where they did not fit, and the width of what each stands for.
+    Returns the points, in a larger array where they did not fit, and the width that each represents.
     """
-    low, high = grid.columns, 0  # columns from one to before the other
+    low, high = grid.columns, 0  # range of columns
     for k in own:
         begin, end = max(columns[k] - 1, 0), min(columns[k] + 2, grid.columns)
         low, high = min(low, begin), max(high, end)
@@ -173,17 +173,17 @@ def _with_room(points, used, more):
 
 
 @inner(error_model="numpy")
-def _lay_box(part, points, width):
+def _fit_part(part, points, width):
     heading = math.atan2(part.vy, part.vx)
     box = fit_box(points[part.first : part.last], heading, width)
     part.x, part.y, part.length, part.width, part.heading = box
 
 
 @inner(error_model="numpy")
-def _put_together(parts, count, points, rule, width):
-    """Parts that move alike, lie near each other and fit into one body together become one; the nearest first.
+def _merge_parts(parts, count, points, rule, width):
+    """Merge parts that move alike, are near each other and fit into one body, nearest pairs first.
 
-    Returns the points and how many parts there are now.
+    Returns the points and the number of parts.
     """
     gaps = np.empty((parts.shape[0], parts.shape[0]), np.float64)  # between those that may be one body
     pair = np.empty(2, np.int64)
@@ -199,7 +199,7 @@ def _put_together(parts, count, points, rule, width):
             break
         one, other, both = parts[pair[0]], parts[pair[1]], parts[count]
         gaps[pair[0], pair[1]] = np.inf
-        points = _join(parts, pair, both, points, parts[count - 1].last, width)
+        points = _merge(parts, pair, both, points, parts[count - 1].last, width)
         longest = max(max(one.length, one.width), max(other.length, other.width))
         if longest >= HAS_SIDES and both.length <= rule.body_length and both.width <= rule.body_width:
             one.cells = other.cells = 0
@@ -213,7 +213,7 @@ def _put_together(parts, count, points, rule, width):
 
 @merged()
 def _without_empty(parts, count):
-    """Parts without cells have become parts of others: the rest in order, and how many they are."""
+    """Remove parts without cells, which were merged; the others keep their order. Returns their number."""
     left = 0
     for i in range(count):
         if parts[i].cells:
@@ -223,9 +223,9 @@ def _without_empty(parts, count):
 
 
 @inner(error_model="numpy")
-def _join(parts, chosen, both, points, used, width):
-    """Some parts as one in `both`, whose points are laid behind those in use; what knows its velocity better counts
-    more. Returns the points, in a larger array where they did not fit."""
+def _merge(parts, chosen, both, points, used, width):
+    """Merge some parts into `both`, whose points are appended; velocities are weighted by their information.
+    Returns the points, in a larger array where they did not fit."""
     info_xx = info_xy = info_yy = sum_x = sum_y = 0.0
     both.cells, both.first = 0, used
     for k in range(chosen.shape[0]):
@@ -242,20 +242,20 @@ def _join(parts, chosen, both, points, used, width):
     xx, xy, yy = _inverse(info_xx, info_xy, info_yy)
     both.xx, both.xy, both.yy = xx, xy, yy
     both.vx, both.vy = xx * sum_x + xy * sum_y, xy * sum_x + yy * sum_y
-    _lay_box(both, points, width)
+    _fit_part(both, points, width)
     return points
 
 
 @inner(error_model="numpy")
 def _measure_gaps(parts, i, points, most, gaps):
-    """Metres from a part to those before it that move alike, infinite where that is more than `most`."""
+    """Metres from part i to those before it that move alike; infinite beyond `most`."""
     one = parts[i]
     for j in range(i):
         other = parts[j]
         gaps[i, j] = np.inf
         apart = math.hypot(one.x - other.x, one.y - other.y)
         near = apart - (math.hypot(one.length, one.width) + math.hypot(other.length, other.width)) / 2 <= most
-        if not near or other.cells == 0 or not _alike(one, other.vx, other.vy):
+        if not near or other.cells == 0 or not _move_alike(one, other.vx, other.vy):
             continue
         nearest = np.inf
         for p in range(one.first, one.last):
@@ -267,16 +267,16 @@ def _measure_gaps(parts, i, points, most, gaps):
 
 
 @inlined(error_model="numpy")
-def _alike(part, vx, vy):
+def _move_alike(part, vx, vy):
     """Whether a velocity may be that of the same body."""
     fastest = max(math.hypot(part.vx, part.vy), math.hypot(vx, vy))
     return math.hypot(part.vx - vx, part.vy - vy) <= max(1.0, 0.25 * fastest)
 
 
 @inner(error_model="numpy")
-def _whole(parts, points, known, time, keep, width):
-    """Parts that lie in the box of one known object and move as it does are put together; what is known best takes
-    first. Those come first in the result."""
+def _merge_known(parts, points, known, time, keep, width):
+    """Merge parts that lie in the box of a known object and move as it does, the surest object first. Merged parts come
+    first in the result."""
     count = parts.shape[0]
     whole, chosen, asked = np.empty(count, CLUSTER), np.empty(count, np.int64), np.zeros(known.shape[0], np.uint8)
     made, used = 0, points.shape[0]
@@ -286,7 +286,7 @@ def _whole(parts, points, known, time, keep, width):
             if not asked[t] and (best < 0 or known[t].odds > known[best].odds):
                 best = t
         asked[best] = 1
-        if not lives(known[best], time, keep):
+        if not is_alive(known[best], time, keep):
             continue
         found, cosine, sine = 0, math.cos(known[best].heading), math.sin(known[best].heading)
         for k in range(count):
@@ -294,7 +294,7 @@ def _whole(parts, points, known, time, keep, width):
                 chosen[found] = k
                 found += 1
         if found > 1:
-            points = _join(parts, chosen[:found], whole[made], points, used, width)
+            points = _merge(parts, chosen[:found], whole[made], points, used, width)
             used = whole[made].last
             made += 1
             for k in range(found):
@@ -308,9 +308,9 @@ def _whole(parts, points, known, time, keep, width):
 
 @merged()
 def _holds(track, cosine, sine, part, time):
-    """Whether a part lies in the box where the object should be now, by its heading, and moves as it does."""
+    """Whether a part lies in the predicted box of an object, and moves as it does."""
     vx, vy, since = track.state[0], track.state[1], time - track.seen
     x, y = part.x - (track.x + vx * since), part.y - (track.y + vy * since)
     along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
     inside = along <= track.length / 2 + _BODY_MARGIN and across <= track.width / 2 + _BODY_MARGIN
-    return inside and _alike(part, vx, vy)
+    return inside and _move_alike(part, vx, vy)

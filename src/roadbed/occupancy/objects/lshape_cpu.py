@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Numba kernels that lay a rectangle around what is seen of an object: mostly two of its sides, an L."""
+"""Numba kernels that fit a rectangle to the visible part of an object: mostly two of its sides, an L."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.scratch import scratch
-from roadbed.occupancy.model import SIDE_FLOOR
 
-HAS_SIDES = 1.2  # m; what is smaller shows no sides to fit
-_TURNS, _TURN = 21, math.radians(2.0)  # headings tried around the direction in which a thing moves
+_SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it
+HAS_SIDES = 1.2  # m; smaller objects show no sides to fit
+_TURNS, _TURN = 21, math.radians(2.0)  # headings tried around the direction of motion
 
 
 @njit(cache=True, error_model="numpy")
 def fit_box(points, heading, width):
-    """Middle (x, y), extent (along, across) and heading of the rectangle around points (N, 2) that stand for squares of
-    `width` metres; what shows no sides lies along the given heading."""
+    """Centre (x, y), extent (along, across) and heading of the rectangle around points (N, 2) that represent squares of
+    `width` metres; objects without sides get the given heading."""
     low_x, low_y, high_x, high_y = _bounds(points, 1.0, 0.0)
     if max(high_x - low_x, high_y - low_y) >= HAS_SIDES:
         heading = _best_heading(points, heading)
@@ -31,10 +31,10 @@ def fit_box(points, heading, width):
 
 @inner(error_model="numpy")
 def _best_heading(points, around):
-    """The heading near one that lets points lie nearest to the sides of the rectangle around them.
+    """The heading near `around` for which points are nearest to the sides of their rectangle.
 
     Closeness after Zhang et al. 2017 (Efficient L-shape fitting for vehicle detection): the sum of inverse distances to
-    the nearer of the two sides that a point could lie on. All headings are tried side by side, point by point.
+    the nearer of the two sides that a point could lie on. All headings are tried together, point by point.
     """
     cosine, sine, closeness = scratch(_TURNS, np.float64), scratch(_TURNS, np.float64), scratch(_TURNS, np.float64)
     low_u, high_u = scratch(_TURNS, np.float64), scratch(_TURNS, np.float64)
@@ -54,7 +54,7 @@ def _best_heading(points, around):
         for k in range(_TURNS):
             u, v = cosine[k] * x + sine[k] * y, cosine[k] * y - sine[k] * x
             side = min(min(u - low_u[k], high_u[k] - u), min(v - low_v[k], high_v[k] - v))
-            closeness[k] += 1 / max(side, SIDE_FLOOR)
+            closeness[k] += 1 / max(side, _SIDE_FLOOR)
     found = 0
     for k in range(_TURNS):
         if closeness[k] > closeness[found]:

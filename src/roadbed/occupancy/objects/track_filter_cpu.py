@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The filter of a track: its odds to exist; velocity and acceleration from the velocities that cells say late.
+"""The Kalman filter of a track: existence odds; velocity and acceleration from the delayed velocities of cells.
 
-Dead is what was not seen for `keep` seconds, or hardly exists any more.
+A track dies when it was not seen for `keep` seconds, or when its odds are too low.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from roadbed.kernels.jit import inlined, inner, merged
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
 _ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
-_UNSEEN_FADE = 0.5  # s in which the odds to exist fall by e while a thing is not seen
+_UNSEEN_FADE = 0.5  # s in which the odds fall by a factor of e while the object is not seen
 _LEAST_ODDS = 0.02
 
 
 @inlined(error_model="numpy")
-def lives(track, time, keep):
+def is_alive(track, time, keep):
     return time - track.seen <= keep and odds_at(track, time) >= _LEAST_ODDS
 
 
@@ -31,23 +31,23 @@ def odds_at(track, time):
 
 
 @merged()
-def start(track, thing, velocity_variance):
-    """What is known of something that is seen for the first time."""
+def start(track, detection, velocity_variance):
+    """State of an object that is seen for the first time."""
     state, covariance = track.state, track.covariance
     for i in range(4):
         state[i] = 0.0
         for j in range(4):
             covariance[i, j] = 0.0
         covariance[i, i] = velocity_variance if i < 2 else _START_ACCELERATION**2
-    state[0], state[1] = thing.vx, thing.vy
-    covariance[0, 0] += thing.xx
-    covariance[1, 1] += thing.yy
-    covariance[0, 1] = covariance[1, 0] = thing.xy
+    state[0], state[1] = detection.vx, detection.vy
+    covariance[0, 0] += detection.xx
+    covariance[1, 1] += detection.yy
+    covariance[0, 1] = covariance[1, 0] = detection.xy
 
 
 @inner(error_model="numpy")
 def predict(track, dt):
-    """Velocities go on by the acceleration, which fades."""
+    """Velocities change by the acceleration, which decays."""
     fade = math.exp(-dt / _ACCELERATION_MEMORY)
     state, covariance = track.state, track.covariance
     for i in range(2):
@@ -67,19 +67,19 @@ def predict(track, dt):
 
 
 @inner(error_model="numpy")
-def measure(track, thing, velocity_variance, lag):
-    """What the cells say is the velocity of `lag` seconds ago: particles need that long to follow a change."""
+def measure(track, detection, velocity_variance, lag):
+    """Cells measure the velocity of `lag` seconds ago: particles need that long to follow a change."""
     state, covariance = track.state, track.covariance
     late, gain = np.empty((4, 2)), np.empty((4, 2))
     for i in range(4):
         for j in range(2):
             late[i, j] = covariance[i, j] - lag * covariance[i, j + 2]  # P H^T, of H = (1, -lag)
-    xx = late[0, 0] - lag * late[2, 0] + thing.xx + velocity_variance
-    xy = late[0, 1] - lag * late[2, 1] + thing.xy
-    yy = late[1, 1] - lag * late[3, 1] + thing.yy + velocity_variance
+    xx = late[0, 0] - lag * late[2, 0] + detection.xx + velocity_variance
+    xy = late[0, 1] - lag * late[2, 1] + detection.xy
+    yy = late[1, 1] - lag * late[3, 1] + detection.yy + velocity_variance
     determinant = xx * yy - xy * xy
-    x = thing.vx - state[0] + lag * state[2]
-    y = thing.vy - state[1] + lag * state[3]
+    x = detection.vx - state[0] + lag * state[2]
+    y = detection.vy - state[1] + lag * state[3]
     for i in range(4):
         gain[i, 0] = (late[i, 0] * yy - late[i, 1] * xy) / determinant
         gain[i, 1] = (late[i, 1] * xx - late[i, 0] * xy) / determinant

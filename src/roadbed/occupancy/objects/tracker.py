@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Things that move, followed over time: identity, box, velocity, acceleration, and how sure it is that they exist."""
+"""Moving objects tracked over time: identity, box, velocity, acceleration and existence."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ import math
 
 import numpy as np
 
-from roadbed.config.occupancy import ObjectsConfig
 from roadbed.core.geometry import Pose
 from roadbed.core.tracked_objects import NO_TRACKS, TRACK, Tracks
-from roadbed.occupancy.objects.arrays import Clusters, Moment, TrackRule
-from roadbed.occupancy.objects.tracks_cpu import follow_clusters
+from roadbed.occupancy.objects.arrays import Clusters, Moment
+from roadbed.occupancy.objects.model import TrackRule
+from roadbed.occupancy.objects.tracks_cpu import track_clusters
 
-_ROOM = 64  # tracks at first
+_CAPACITY = 64  # tracks at first
 
 
 class ObjectTracker:
     """Gives the clusters of successive frames stable ids."""
 
-    def __init__(self, config: ObjectsConfig | None = None) -> None:
-        self._rule = TrackRule.of(config or ObjectsConfig())
-        self._tracks: Tracks = np.empty(_ROOM, TRACK)
+    def __init__(self, rule: TrackRule) -> None:
+        self._rule = rule
+        self._tracks: Tracks = np.empty(_CAPACITY, TRACK)
         self._counters = np.array([0, 1])  # tracks there are, and the next id
 
     @property
     def known(self) -> Tracks:
-        """Those that were seen lately."""
+        """The tracks in memory."""
         return self._tracks[: self._counters[0]]
 
     def reset(self) -> None:
@@ -34,7 +34,7 @@ class ObjectTracker:
         self._counters[0] = 0
 
     def move(self, T_before_now: Pose) -> None:
-        """The grid's axes turned and moved; objects stay where they are in the world, and go on as they went."""
+        """The grid's axes turned and moved; objects keep their position and velocity in the world."""
         tracks, turn = self.known, T_before_now.rotation[:2, :2]
         places = np.stack([tracks["x"], tracks["y"]], axis=1) - T_before_now.translation[:2]
         tracks["x"], tracks["y"] = (places @ turn).T
@@ -50,4 +50,4 @@ class ObjectTracker:
             return NO_TRACKS
         if count + new > len(self._tracks):
             self._tracks = np.concatenate([self._tracks, np.empty(count + new, TRACK)])
-        return follow_clusters(self._tracks, self._counters, clusters, Moment(time, *viewpoint), self._rule)
+        return track_clusters(self._tracks, self._counters, clusters, Moment(time, *viewpoint), self._rule)

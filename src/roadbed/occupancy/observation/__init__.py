@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points to masses of cells: the inverse sensor model."""
+"""Points to an observation grid: the inverse sensor model."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernel of the observation grid: where each point of a sensor lies, and what it shows.
+"""Numba kernel of the observation grid: cell, polar bin and obstacle weight of each point of a sensor.
 
-Points are taken in blocks, as cells are in `sensor_model_cpu.py`: the loop over one has no branches and becomes vector
-instructions, and only the weights of obstacles, which need a power, are found one by one.
+Points are processed in blocks: the loop over a block has no branches and compiles to vector instructions. Only the
+obstacle weights, which need an exponential, are computed one by one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import numpy as np
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
-from roadbed.occupancy.model import SOFT_SIGMAS, SUBCELLS, SURE_SIGMAS, WEIGHT_ONE
+from roadbed.occupancy.model import SUBCELLS
+from roadbed.occupancy.observation.model import SOFT_SIGMAS, SURE_SIGMAS, WEIGHT_ONE
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 _BLOCK = 64  # points
@@ -27,7 +28,7 @@ _ROOM = 16 * _BLOCK
 
 @njit(inline="always")
 def _place(cloud, grid, ground, model, block):
-    """Where the points of a block are; -1 outside of table, grid or ground, and for points that say nothing."""
+    """Polar bins, cells and ground nodes of a block of points; -1 outside of them, and for points that do not count."""
     r00, r01, r02 = cloud.rotation[0, 0], cloud.rotation[0, 1], cloud.rotation[0, 2]
     r10, r11, r12 = cloud.rotation[1, 0], cloud.rotation[1, 1], cloud.rotation[1, 2]
     r20, r21, r22 = cloud.rotation[2, 0], cloud.rotation[2, 1], cloud.rotation[2, 2]
@@ -43,13 +44,13 @@ def _place(cloud, grid, ground, model, block):
         dz = height if known else z - plane_at(plane, x, y)
         dx, dy = x - origin_x, y - origin_y
         distance = math.sqrt(dx * dx + dy * dy)
-        says = (abs(px + py + pz) < np.inf) & (dz > -model.low_outlier) & (distance >= model.min_range)
+        valid = (abs(px + py + pz) < np.inf) & (dz > -model.low_outlier) & (distance >= model.min_range)
 
         # The last range bin whose centre the beam passed, a margin before its end.
         passed = np.floor((distance - model.range_margin) / grid.spacing - 0.5) - 1
         end = np.floor(distance / grid.spacing)
         azimuth = azimuth_bin(dx, dy, model.azimuth_bins)
-        beam = says & (passed >= 0)
+        beam = valid & (passed >= 0)
         low = beam & (dz > model.obstacle_height) & (dz < model.underside) & (end < model.range_bins)
         block[_RAY + i] = azimuth * model.range_bins + min(passed, model.range_bins - 1.0) if beam else -1.0
         block[_LOW + i] = azimuth * model.range_bins + end if low else -1.0
@@ -60,7 +61,7 @@ def _place(cloud, grid, ground, model, block):
         fine_column = np.floor((grid.cosine * gx + grid.sine * gy) * SUBCELLS / grid.spacing)
         fine_row = np.floor((grid.cosine * gy - grid.sine * gx) * SUBCELLS / grid.spacing)
         column, row = np.floor(fine_column / SUBCELLS), np.floor(fine_row / SUBCELLS)
-        inside = says & (column >= 0) & (row >= 0) & (column < grid.columns) & (row < grid.rows)
+        inside = valid & (column >= 0) & (row >= 0) & (column < grid.columns) & (row < grid.rows)
         subcell = (fine_row - row * SUBCELLS) * SUBCELLS + (fine_column - column * SUBCELLS)
         block[_CELL + i] = row * grid.columns + column if inside else -1.0
         block[_SUBCELL + i] = subcell if inside else 0.0
@@ -75,7 +76,7 @@ def _place(cloud, grid, ground, model, block):
 
 @njit(inline="always")
 def _look_up(count, ground, block):
-    """How uncertain the ground under the points is."""
+    """Variance of the ground under the points."""
     for k in range(count):
         i = U(k)
         node = int(block[_NODE + i])
@@ -84,7 +85,7 @@ def _look_up(count, ground, block):
 
 @njit(inline="always")
 def _weigh(count, model, block):
-    """o_j of returns that are perhaps obstacles: an uncertain ground makes the step from one to the other softer."""
+    """o_j of possible obstacles: an uncertain ground makes the step from ground to obstacle softer."""
     for i in range(U(_BLOCK)):
         uncertain, most = block[_VARIANCE + i], model.ground_sigma**2
         variance = model.obstacle_height_sigma**2 + (uncertain if uncertain < most else most)
@@ -101,8 +102,8 @@ def _weigh(count, model, block):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def locate_points(first, last, cloud, grid, ground, model, out):
-    """Per chosen point: polar bin and slope of its beam, cell and bit in it, obstacle weight o_j, whether it shows the
-    ground, and the polar bin where it ends if it is a low obstacle."""
+    """Per chosen point: polar bin and slope of its beam, cell and subcell, obstacle weight o_j, whether it is a ground
+    return, and the polar bin where it ends if it is a low obstacle."""
     block = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = min(_BLOCK, last - begin)

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The observation grids of a scan's sensors: points to polar tables and cell counts, counts to probabilities.
 //
-// Minima, whole-number sums and bits do not depend on the order of the points. Tables and counts are left as they were
-// found, empty, for the next scan. SLOT is a sensor.
+// Minima, integer sums and bits do not depend on the order of the points. Kernels leave tables and counts empty for the
+// next scan. SLOT is a sensor.
 
 #define GROUND_SEEN 0x10000u  // in a cell's marks, above the bits of its subcells
 
-// The ground's layers to where they are near: cells read them in no order, and the ground's may lie in host memory.
+// Copies the ground's layers to device memory: cells read them in random order, and they may lie in host memory.
 KERNEL take_layers(GLOBAL const View *views, GLOBAL const float *layers_in, GLOBAL float *layers) {
     GLOBAL const float *from = AT(float, views->layers, layers_in);
     FOR_EACH(i, 4 * views->ground_columns * views->ground_rows) layers[i] = from[i];
 }
 
-// Every point into the table of its sensor and into its cell. `doubted` holds frames: see vertical_faces.cl.
+// Scatters points into the polar table of their sensor and into cells. `unreliable` holds frames: see vertical_faces.cl.
 KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
-               GLOBAL const uchar *belongs, GLOBAL const float *layers, GLOBAL const uint *lowest,
-               GLOBAL const uint *highest, GLOBAL const int *doubted, GLOBAL uint *table, GLOBAL uint *cover,
+               GLOBAL const uchar *sensor_index, GLOBAL const float *layers, GLOBAL const uint *lowest,
+               GLOBAL const uint *highest, GLOBAL const int *unreliable, GLOBAL uint *table, GLOBAL uint *cover,
                GLOBAL int *weights, GLOBAL uint *marks) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     int count = views->count;
@@ -32,7 +32,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
     FOR_EACH(i, count) {
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
 #endif
-        int sensor = sensor_of(views, belongs, i, px, py, pz);
+        int sensor = sensor_of(views, sensor_index, i, px, py, pz);
         if (sensor < 0) continue;
         GLOBAL const View *v = &views[sensor];
         Place p = placed(v, px, py, pz);
@@ -51,7 +51,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             GLOBAL uint *passed = &table[ray + min(last, v->range_bins - 1)];
             if (slope < *passed) ATOMIC_MIN(passed, slope);
             int end = whole(p.distance / v->grid_spacing);
-            if (v->beneath < 1 && v->obstacle_height < dz && dz < v->underside && end < v->range_bins)
+            if (v->underpass < 1 && v->obstacle_height < dz && dz < v->underside && end < v->range_bins)
                 ATOMIC_MIN(&cover[ray + end], slope);
         }
 
@@ -67,7 +67,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             // An uncertain ground makes the step from ground to obstacle softer.
             double uncertain = v->ground_sigma * v->ground_sigma;
             int node = known ? nearest_node(v, p.x, p.y) : -1;
-            if (node >= 0 && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
+            if (node >= 0 && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
                 float variance = layers[3 * v->ground_columns * v->ground_rows + node];
                 if (is_finite(variance)) uncertain = fmin((double)variance, uncertain);
             }
@@ -80,18 +80,18 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
     }
 }
 
-// What stands low in a bin covers the next bins behind it: there is room for its body. Bodies that reach each other are one.
+// A low obstacle covers the next bins behind it, which its body may fill. Obstacles that reach each other are one.
 typedef struct {
     float slope;
-    int from, until;  // the bin in which it begins, and the last that it covers; -1 where nothing stands
+    int from, until;  // the bin in which it begins, and the last that it covers; -1: none
 } Cover;
 
-FUNCTION Cover standing_in(float found, int k, int bins) {
+FUNCTION Cover cover_of(float found, int k, int bins) {
     Cover cover = {found, k, found < NO_BEAM ? k + bins : -1};
     return cover;
 }
 
-// The last body of both, of which `next` stands further out.
+// The last cover of both, of which `next` is further out.
 FUNCTION Cover followed_by(Cover cover, Cover next) {
     if (next.until < 0) return cover;
     if (next.from <= cover.until) {
@@ -103,24 +103,24 @@ FUNCTION Cover followed_by(Cover cover, Cover next) {
 
 FUNCTION float slope_over(Cover cover, int k) { return k <= cover.until ? cover.slope : -NO_BEAM; }
 
-// The slope under which a beam passes beneath something in its ray, or in as many beside it.
+// The slope under which a beam passes beneath an obstacle in its ray, or in the neighbouring rays.
 FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int azimuth, int bin) {
     int rays = v->azimuth_bins;
     float slope = beneath[v->table + azimuth * v->range_bins + bin];
-    for (int k = 1; k <= v->rays_beside; ++k) {
+    for (int k = 1; k <= v->neighbour_rays; ++k) {
         float left = beneath[v->table + (azimuth + rays - k) % rays * v->range_bins + bin];
         slope = fmax(slope, fmax(left, beneath[v->table + (azimuth + k) % rays * v->range_bins + bin]));
     }
     return slope;
 }
 
-// A work-group takes a tile of its ray at a time into local memory, each work-item a strip of neighbouring bins: it tells the
-// others what its strip holds, and goes through it once more when it knows what lies before. `empty` is what bins are
-// left with, and what those beyond the last are taken for.
+// A work-group loads a tile of its ray into local memory, and each work-item scans a strip of neighbouring bins: first it
+// shares the result of its strip, then it scans again from the result of the strips before. `empty` is written back to the
+// bins, and is the value of those beyond the last.
 #define RAY_TILE (RAY_GROUP * RAY_STRIP)
 
 #if LANES > 1
-FUNCTION void take_tile(GLOBAL uint *ray, int begin, int bins, uint empty, LOCAL uint *tile) {
+FUNCTION void load_tile(GLOBAL uint *ray, int begin, int bins, uint empty, LOCAL uint *tile) {
     uint found[RAY_STRIP];
     UNROLL for (int j = 0; j < RAY_STRIP; ++j) {
         int k = begin + j * RAY_GROUP + LOCAL_ID;
@@ -133,26 +133,26 @@ FUNCTION void take_tile(GLOBAL uint *ray, int begin, int bins, uint empty, LOCAL
     BARRIER();
 }
 
-// Its slopes, by their bits.
-FUNCTION void give_tile(LOCAL const uint *tile, GLOBAL float *ray, int begin, int bins) {
+// Stores its slopes, given by their bits.
+FUNCTION void store_tile(LOCAL const uint *tile, GLOBAL float *ray, int begin, int bins) {
     BARRIER();
     for (int k = LOCAL_ID; k < min(RAY_TILE, bins - begin); k += RAY_GROUP) ray[begin + k] = FLOAT_OF(tile[k]);
     BARRIER();
 }
 #endif
 
-// From near to far: what covers each bin. Bins of `found_in` are emptied.
+// From near to far: the slope of underpasses in each bin. Bins of `found_in` are emptied.
 FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL float *beneath, LOCAL uint *tile,
                            LOCAL Cover *strips) {
     int bins = v->range_bins, reach = v->underside_bins;
     Cover cover = {-NO_BEAM, 0, -1};
 #if LANES > 1
     for (int begin = 0; begin < bins; begin += RAY_TILE) {
-        take_tile(found_in, begin, bins, float_to_key(NO_BEAM), tile);
+        load_tile(found_in, begin, bins, float_to_key(NO_BEAM), tile);
         int first = LOCAL_ID * RAY_STRIP;
         Cover own = {-NO_BEAM, 0, -1}, before = cover;
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k)
-            own = followed_by(own, standing_in(key_to_float(tile[k]), begin + k, reach));
+            own = followed_by(own, cover_of(key_to_float(tile[k]), begin + k, reach));
         strips[LOCAL_ID] = own;
         BARRIER();
         UNROLL_8 for (int j = 0; j < RAY_GROUP; ++j) {
@@ -160,30 +160,30 @@ FUNCTION void spread_cover(GLOBAL const View *v, GLOBAL uint *found_in, GLOBAL f
             cover = followed_by(cover, strips[j]);
         }
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k) {
-            Cover here = standing_in(key_to_float(tile[k]), begin + k, reach);
+            Cover here = cover_of(key_to_float(tile[k]), begin + k, reach);
             tile[k] = BITS_OF(slope_over(before, begin + k));
             before = followed_by(before, here);
         }
-        give_tile(tile, beneath, begin, bins);
+        store_tile(tile, beneath, begin, bins);
     }
 #else
     for (int k = 0; k < bins; ++k) {
         float found = key_to_float(found_in[k]);
         found_in[k] = float_to_key(NO_BEAM);
         beneath[k] = slope_over(cover, k);
-        if (found < NO_BEAM) cover = followed_by(cover, standing_in(found, k, reach));
+        if (found < NO_BEAM) cover = followed_by(cover, cover_of(found, k, reach));
     }
 #endif
 }
 
-// From far to near: a beam that ended further out passed every nearer bin of its azimuth. Bins of `ended_in` are emptied.
+// From far to near: a beam that ended further out passed every nearer bin of its ray. Bins of `ended_in` are emptied.
 FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL float *passing, LOCAL uint *tile,
                          LOCAL uint *strips) {
     int bins = v->range_bins;
     uint beyond = float_to_key(NO_BEAM);
 #if LANES > 1
     for (int begin = (bins - 1) / RAY_TILE * RAY_TILE; begin >= 0; begin -= RAY_TILE) {
-        take_tile(ended_in, begin, bins, float_to_key(NO_BEAM), tile);
+        load_tile(ended_in, begin, bins, float_to_key(NO_BEAM), tile);
         int first = LOCAL_ID * RAY_STRIP;
         uint own = float_to_key(NO_BEAM), least = beyond;
         UNROLL for (int k = first; k < first + RAY_STRIP; ++k) own = min(own, tile[k]);
@@ -197,7 +197,7 @@ FUNCTION void pass_beams(GLOBAL const View *v, GLOBAL uint *ended_in, GLOBAL flo
             least = min(least, tile[k]);
             tile[k] = BITS_OF(key_to_float(least));
         }
-        give_tile(tile, passing, begin, bins);
+        store_tile(tile, passing, begin, bins);
     }
 #else
     for (int k = bins - 1; k >= 0; --k) {
@@ -216,7 +216,7 @@ KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cov
     LOCAL_ARRAY Cover covers[RAY_GROUP];
     LOCAL_ARRAY uint slopes[RAY_GROUP];
     int ray = v->table + GROUP_ID * v->range_bins;
-    if (v->beneath < 1) spread_cover(v, cover + ray, beneath + ray, tile, covers);
+    if (v->underpass < 1) spread_cover(v, cover + ray, beneath + ray, tile, covers);
     pass_beams(v, table + ray, passing + ray, tile, slopes);
     if (v->face > 0)
         for (int k = LOCAL_ID; k < v->range_bins; k += LOCAL_SIZE) {
@@ -229,7 +229,7 @@ KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cov
 FUNCTION double passing_odds(GLOBAL const View *v, double clearance, double ground_sigma, double detection) {
     if (clearance >= FAR_ABOVE) return 1.0;
     double excess = fmax(clearance, 0.0) - v->sure_height, survive = 1.0;
-    // The ground's own uncertainty adds to the scatter of obstacle heights.
+    // The ground's uncertainty adds to the spread of obstacle heights.
     if (excess > 0)
         survive = exp(-excess * excess / (2 * (v->height_spread * v->height_spread + ground_sigma * ground_sigma)));
     return 1 - detection * survive;
@@ -240,11 +240,12 @@ typedef struct {
     int known;
 } Under;
 
-// Height of the ground, its uncertainty, and whether it is known; else that of the vehicle's plane.
-FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *doubted, double x, double y) {
+// Height of the ground, its uncertainty, and whether it is known; else the height of the vehicle's plane.
+FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *unreliable, double x,
+                          double y) {
     Under under = {plane_at(v, x, y), v->ground_sigma, 0};
     int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
-    if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || doubted[v->nodes + node] != v->frame)) {
+    if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
         float variance = layers[3 * nodes + node];
         if (variance <= v->ground_sigma * v->ground_sigma) {
             under.sigma = (float)sqrt((double)variance);
@@ -260,12 +261,12 @@ FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOB
 }
 
 // p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
-// A beam that went beneath something, as under a car, hardly shows that the space there is free.
-KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
-                   GLOBAL const int *RESTRICT doubted, GLOBAL const float *RESTRICT passing,
-                   GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
-                   GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
-                   GLOBAL ushort *RESTRICT surface) {
+// A beam that passed beneath an obstacle, as under a car, does not show that the cell is free.
+KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
+                          GLOBAL const int *RESTRICT unreliable, GLOBAL const float *RESTRICT passing,
+                          GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
+                          GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
+                          GLOBAL ushort *RESTRICT surface){
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
         double gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
@@ -278,7 +279,7 @@ KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRI
         float lowest = NO_BEAM, covered = -NO_BEAM;
         if (bin < v->range_bins) {
             int azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
-            if (v->beneath < 1) covered = covered_at(v, beneath, azimuth, bin);
+            if (v->underpass < 1) covered = covered_at(v, beneath, azimuth, bin);
             lowest = passing[v->table + azimuth * v->range_bins + bin];
         }
         uint mark = marks[here];
@@ -286,11 +287,11 @@ KERNEL judge_cells(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRI
         int ground_seen = (mark & GROUND_SEEN) != 0u;
         double p = 0.5, seen = 0.0;
         if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
-            double odds = 1.0, trust = lowest < covered ? v->beneath : 1.0;
-            Under under = surface_at(v, layers, doubted, x, y);
+            double odds = 1.0, trust = lowest < covered ? v->underpass : 1.0;
+            Under under = surface_at(v, layers, unreliable, x, y);
             if (ground_seen) {
-                // The beam that ended here on the ground may itself have come from beneath.
-                if (under.surface - v->origin[2] < covered * distance) trust = v->beneath;
+                // The beam of the ground return may itself have passed beneath an obstacle.
+                if (under.surface - v->origin[2] < covered * distance) trust = v->underpass;
                 odds = passing_odds(v, 0.0, 0.0, trust * v->ground_detection);
             } else if (lowest < NO_BEAM) {
                 double detection = under.known ? v->detection : v->detection * v->unknown_ground;

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The observation grids of a scan's sensors: what the beams of each say about every cell, given the estimated ground.
+"""The observation grid of every sensor of a scan: P(occupied) and observedness of each cell, given the ground.
 
-A beam that passes low over a cell shows that nothing stands there; one that passes high says little; a return between
-the ground and the clearance is an obstacle. Behind an obstacle no beam passes, so its shadow stays unknown.
+A beam that passes low over a cell shows that it is free, one that passes high says little, and a return between the
+ground and the clearance is an obstacle. No beam passes behind an obstacle, so its shadow stays unknown.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.core.geometry import Grid, Pose
 from roadbed.kernels.parallel import parallel_for, parallel_invoke
-from roadbed.occupancy.arrays import CHUNK, Cloud, Collected, GridShape, Located, Observation, Reports, Surface
+from roadbed.occupancy.arrays import CHUNK, Observation, Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
+from roadbed.occupancy.observation.arrays import Cloud, Collected, GridShape, Located, Surface
 from roadbed.occupancy.observation.locate_cpu import locate_points
+from roadbed.occupancy.observation.model import SensorModel
 from roadbed.occupancy.observation.observe_cpu import HALVES, clear, collect, finish_rays
-from roadbed.occupancy.observation.sensor_model_cpu import judge_cells
-from roadbed.occupancy.observation.vertical_faces_cpu import raise_faces
-from roadbed.occupancy.rules import SensorModel
+from roadbed.occupancy.observation.sensor_model_cpu import apply_sensor_model
+from roadbed.occupancy.observation.vertical_faces_cpu import raise_vertical_faces
 
 
 class Observer:
-    """`observer(given)` is what each sensor of a scan says about the cells of the grid; the points lie on the host."""
+    """`observer(given)` returns the observation grids of a scan's sensors; the points are on the host."""
 
     def __init__(self, config: Config) -> None:
         self.config = config
@@ -45,25 +46,25 @@ class Observer:
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
 
     def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
-        """What one of the sensors says."""
-        view, lattice, pose = given.sensors[k], given.grid, given.T_ground_sensor
+        """The observation grid of sensor k."""
+        view, cells, pose = given.sensors[k], given.grid, given.T_ground_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
-        model = SensorModel.of(self.config, lattice.spacing, reach_of(view, lattice, given.T_ground_grid), view.count)
+        model = SensorModel.of(self.config, grid.spacing, reach_of(view, cells, given.T_ground_grid), view.count)
         origin = np.array(view.origin)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
         if model.face > 0:
             heights, variance = given.heights.copy(), ground.variance.copy()
-            if raise_faces(cloud, ground, model, lattice.spacing, heights, variance):
+            if raise_vertical_faces(cloud, ground, model, grid.spacing, heights, variance):
                 cloud, ground = cloud._replace(heights=heights), ground._replace(variance=variance)
         located = Located.empty(len(chosen))
         parallel_for(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
-        collected = self._emptied(k, model.azimuth_bins, model.range_bins, lattice.size)
+        collected = self._emptied(k, model.azimuth_bins, model.range_bins, cells.size)
         parallel_for(collect, HALVES, located, collected, out.surface.reshape(-1))
         parallel_for(finish_rays, model.azimuth_bins, collected, model.underside_bins)
-        parallel_for(judge_cells, lattice.rows, collected, origin, grid, ground, model, *out[:2])
+        parallel_for(apply_sensor_model, grid.rows, collected, origin, grid, ground, model, *out[:2])
 
     def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
-        """Where a sensor's points are collected: what those of the last scan left is cleared."""
+        """Empty tables and counts for sensor k; those of its last scan are cleared and used again."""
         kept = self._collected[k]
         if kept is None or len(kept.farthest) != rays or len(kept.hits) != cells or len(kept.table) < rays * bins:
             kept = Collected.new(rays, bins, cells)
@@ -74,17 +75,17 @@ class Observer:
         return kept
 
 
-def grid_shape(lattice: Grid, T_ground_grid: Pose) -> GridShape:
-    x_min, _, y_min, _ = lattice.extent
+def grid_shape(grid: Grid, T_ground_grid: Pose) -> GridShape:
+    x_min, _, y_min, _ = grid.extent
     x, y, _ = T_ground_grid.of(x_min, y_min, 0.0)
     yaw = T_ground_grid.yaw
-    return GridShape(x, y, lattice.spacing, lattice.columns, lattice.rows, math.cos(yaw), math.sin(yaw))
+    return GridShape(x, y, grid.spacing, grid.columns, grid.rows, math.cos(yaw), math.sin(yaw))
 
 
 def _surface(ground: GroundSurface) -> Surface:
-    lattice = ground.grid
+    grid = ground.grid
     return Surface(
-        lattice.x0, lattice.y0, lattice.spacing, lattice.columns, lattice.rows,
+        grid.x0, grid.y0, grid.spacing, grid.columns, grid.rows,
         np.ascontiguousarray(ground.elevation, np.float32).reshape(-1),
         np.ascontiguousarray(ground.slope, np.float32).reshape(-1, 2),
         np.ascontiguousarray(ground.variance, np.float32).reshape(-1),
@@ -92,8 +93,8 @@ def _surface(ground: GroundSurface) -> Surface:
     )  # fmt: skip
 
 
-def reach_of(view: SensorView, lattice: Grid, T_ground_grid: Pose) -> float:
+def reach_of(view: SensorView, grid: Grid, T_ground_grid: Pose) -> float:
     """Metres from the sensor to the farthest corner of the grid."""
-    x_min, x_max, y_min, y_max = lattice.extent
+    x_min, x_max, y_min, y_max = grid.extent
     x, y, _ = T_ground_grid.inverse().of(*view.origin)
     return math.hypot(max(abs(x_min - x), abs(x_max - x)), max(abs(y_min - y), abs(y_max - y)))

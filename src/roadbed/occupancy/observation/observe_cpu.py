@@ -9,19 +9,19 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U
-from roadbed.occupancy.arrays import TOUCHED
-from roadbed.occupancy.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
+from roadbed.occupancy.observation.arrays import TOUCHED
+from roadbed.occupancy.observation.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
 HALVES = 2  # of `collect`
 
 
-# Places are whole numbers as floats, which a vector of them stays.
+# Indices are integers stored as floats, so that loops over them stay vectors.
 
 
 @njit(inline="always")
 def nearest_node(ground, x, y):
-    """Number, column and row of a node of the ground; the number is -1 outside of it."""
+    """Index, column and row of the nearest node of the ground; the index is -1 outside of it."""
     column = np.floor((x - ground.x0) / ground.spacing + 0.5)
     row = np.floor((y - ground.y0) / ground.spacing + 0.5)
     within = (column >= 0) & (row >= 0) & (column < ground.columns) & (row < ground.rows)
@@ -46,7 +46,7 @@ def azimuth_part(dx, dy, bins):
 
 @njit(cache=True)
 def clear(collected):
-    """Nothing is collected: what is not marked as filled is empty already."""
+    """Empty the tables: only what is marked as filled has to be written."""
     bins, table, farthest, cover, covered, hits, ground_seen, touched = collected
     for azimuth in range(U(farthest.shape[0])):
         begin = azimuth * U(bins)
@@ -67,7 +67,7 @@ def clear(collected):
 @njit(cache=True, nogil=True)
 def collect(first, last, located, out, surface):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
-    subcells and ground returns. A range is of the two HALVES, of which each may be done by its own thread."""
+    subcells and ground returns. The two HALVES may run on different threads."""
     for half in range(first, last):
         if half == 0:
             _collect_beams(located, out)
@@ -106,7 +106,7 @@ def _collect_returns(located, out, surface):
 
 @njit(cache=True, nogil=True)
 def finish_rays(first, last, collected, underside_bins):
-    """From what ended in the bins of some rays to what passed them, and to what was passed beneath."""
+    """From where beams ended to the lowest beam that passed each bin, and to the slope of underpasses."""
     for azimuth in range(first, last):
         begin = azimuth * collected.bins
         running_minimum(collected.table[begin : begin + collected.farthest[azimuth] + 1])
@@ -116,7 +116,7 @@ def finish_rays(first, last, collected, underside_bins):
 
 @merged()
 def running_minimum(ray):
-    """From far to near: a beam that ended further out passed every nearer bin of its azimuth."""
+    """From far to near: a beam that ended further out passed every nearer bin of its ray."""
     lowest = NO_BEAM
     for k in range(ray.shape[0] - 1, -1, -1):
         lowest = min(lowest, ray[k])
@@ -125,9 +125,9 @@ def running_minimum(ray):
 
 @merged()
 def spread_cover(ray, bins):
-    """What stands low in a bin covers the next `bins` bins behind it: there is room for its body.
+    """A low obstacle covers the next `bins` bins behind it, which its body may fill.
 
-    In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath something.
+    In: lowest slope of low obstacles per bin. Out: the slope under which a beam passes beneath an obstacle.
     """
     slope, until = -NO_BEAM, -1
     for k in range(ray.shape[0]):

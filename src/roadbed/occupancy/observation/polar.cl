@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where points lie in the polar table of their sensor, over the ground and over the vehicle's plane.
+// Positions of points in the polar table of their sensor, over the ground and over the vehicle's plane.
 //
-// `View` is one sensor's look at the grid: see `view.py`. Places are doubles, as the CPU's are, so that no point changes
-// its cell with the machine it is computed on.
+// `View` describes one sensor's view of the grid: see `program.py`. Positions are doubles, as on the CPU, so that points
+// fall into the same cells on every backend.
 
-// A point in the ground's lattice frame, and from its sensor.
+// A point in the ground's lattice frame, and relative to its sensor.
 typedef struct {
     double x, y, z, dx, dy, distance;
 } Place;
 
-// Whose point it is; -1 where it is nobody's or no number.
-FUNCTION int sensor_of(GLOBAL const View *views, GLOBAL const uchar *belongs, int i, float px, float py, float pz) {
-    int sensor = views->all_points ? 0 : AT(uchar, views->belongs, belongs)[i];
-    return sensor != NOBODYS && is_finite(px) && is_finite(py) && is_finite(pz) ? sensor : -1;
+// The sensor of a point; -1 where the point is left out or not finite.
+FUNCTION int sensor_of(GLOBAL const View *views, GLOBAL const uchar *sensor_index, int i, float px, float py, float pz) {
+    int sensor = views->all_points ? 0 : AT(uchar, views->sensor_index, sensor_index)[i];
+    return sensor != NO_SENSOR && is_finite(px) && is_finite(py) && is_finite(pz) ? sensor : -1;
 }
 
 FUNCTION Place placed(GLOBAL const View *v, float px, float py, float pz) {
@@ -38,7 +38,7 @@ FUNCTION int nearest_node(GLOBAL const View *v, double x, double y) {
     return (int)row * v->ground_columns + (int)column;
 }
 
-// What is further away than any table reaches is so as an int, too.
+// Clamped, so that what is beyond every table is so as an int, too.
 FUNCTION int whole(double value) { return (int)fmin(value, 1e9); }
 
 // atan2 by the polynomial of Abramowitz and Stegun 4.4.49, within 0.001 degrees: the bins are far wider.
@@ -53,14 +53,14 @@ FUNCTION int azimuth_bin(double dx, double dy, int bins) {
     return min((int)((angle + PI) * (bins / (2 * PI))), bins - 1);
 }
 
-// Polar bin in which a point ends, -1 where the table does not reach.
+// Polar bin in which a beam ends, -1 beyond the table.
 FUNCTION int end_bin(GLOBAL const View *v, Place p) {
     int bin = whole(p.distance / v->grid_spacing);
     if (p.distance < v->min_range || bin >= v->range_bins) return -1;
     return v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins + bin;
 }
 
-// Whether it lies on a face that the ground's estimate may have climbed; *over is its height over the vehicle's plane.
+// Whether a point lies on a vertical face that the ground estimate may have climbed; *over: height over the vehicle's plane.
 FUNCTION int is_on_face(GLOBAL const View *v, Place p, float height, GLOBAL const uint *lowest, GLOBAL const uint *highest,
                         double *over) {
     int bin = end_bin(v, p);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernel of the observation grid: what passed a cell and what was hit in it become probabilities.
+"""Numba kernel of the inverse sensor model: passing beams and returns of a cell become p_z and lambda.
 
-Cells are taken in blocks. What is computed of all of them has no branches, and its numbers lie in one array at constant
-distances, so that it becomes vector instructions; looking things up and taking powers stay between these loops.
+Cells are processed in blocks. Loops without branches over one array with constant offsets compile to vector
+instructions; table lookups and exponentials run between them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
-from roadbed.occupancy.arrays import TOUCHED
-from roadbed.occupancy.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
+from roadbed.occupancy.observation.arrays import TOUCHED
+from roadbed.occupancy.observation.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, azimuth_part, nearest_node, plane_at
 
 _BLOCK = 32  # cells of a row
-_STRETCH = 4 * _BLOCK  # of which it is asked first whether they can be seen at all
+_STRETCH = 4 * _BLOCK  # cells whose visibility is tested together first
 (
     _X, _Y, _DISTANCE, _BEAMS, _NODE, _TO_X, _TO_Y,
     _LOWEST, _BENEATH, _HEIGHT, _VARIANCE, _SLOPE_X, _SLOPE_Y, _HITS, _ON_GROUND,
@@ -30,7 +30,7 @@ _ROOM = 20 * _BLOCK
 
 @njit(inline="always")
 def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
-    """Where the cells are, their bins of the polar table, and their nodes of the ground; -1 outside of these."""
+    """Positions of the cells, their bins of the polar table and their ground nodes; -1 outside of these."""
     gy = (row + 0.5) * grid.spacing
     for i in range(U(_BLOCK)):
         gx = (begin + np.int64(i) + 0.5) * grid.spacing
@@ -52,7 +52,7 @@ def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
 
 @inner()
 def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
-    """Whether no beam can have passed any of these cells: every ray towards them ends before the nearest of them."""
+    """Whether no beam can have passed these cells: every ray towards them ends before the nearest of them."""
     gx, gy, length = (begin + 0.5) * grid.spacing, (row + 0.5) * grid.spacing, (count - 1) * grid.spacing
     dx = grid.x + grid.cosine * gx - grid.sine * gy - origin_x
     dy = grid.y + grid.sine * gx + grid.cosine * gy - origin_y
@@ -61,9 +61,9 @@ def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
     nearest = math.sqrt(near_x * near_x + near_y * near_y)
     one = azimuth_part(dx, dy, model.azimuth_bins)
     other = azimuth_part(dx + length * grid.cosine, dy + length * grid.sine, model.azimuth_bins)
-    if abs(other - one) > 0.5 * model.azimuth_bins:  # beside the seam of the table
+    if abs(other - one) > 0.5 * model.azimuth_bins:  # across the seam of the table
         return False
-    # A bin more on each side, as these numbers are rounded.
+    # One more bin on each side for rounding.
     bin_ = int(nearest / grid.spacing) - 1
     for azimuth in range(max(int(min(one, other)) - 1, 0), min(int(max(one, other)) + 2, model.azimuth_bins)):
         if farthest[azimuth] >= bin_:
@@ -73,7 +73,7 @@ def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
 
 @njit(inline="always")
 def _covered_at(cover, at, bins, size, beside):
-    """The slope under which a beam passes beneath something in its ray, or in as many beside it."""
+    """The slope under which a beam passes beneath an obstacle in its ray, or in `beside` rays on each side."""
     slope = cover[at]
     for k in range(1, beside + 1):
         before, after = at - k * bins, at + k * bins
@@ -90,7 +90,7 @@ def _is_touched(begin, count, touched):
 
 @njit(inline="always")
 def _returns_in(begin, count, collected, block):
-    """Weight of obstacles in `count` cells from `begin` on, whether their ground was seen, and in how many was any."""
+    """Obstacle weight and ground returns of `count` cells from `begin` on. Returns how many cells have either."""
     some = 0
     for i in range(count):
         block[_HITS + i] = collected.hits[begin + i]
@@ -101,7 +101,7 @@ def _returns_in(begin, count, collected, block):
 
 @njit(inline="always")
 def _beams_over(count, table, block):
-    """The lowest beams that passed. Returns over how many cells some did."""
+    """The lowest beam that passed each cell. Returns how many cells have one."""
     some = 0
     for i in range(U(count)):
         at = int(block[_BEAMS + i])
@@ -113,16 +113,16 @@ def _beams_over(count, table, block):
 
 @njit(inline="always")
 def _look_up(count, cover, ground, model, block):
-    """Under what beams passed, and the ground, of those cells that have something to say."""
+    """Underpass slope and ground of those cells that were observed."""
     for k in range(count):
         i = U(k)
         at, node = int(block[_BEAMS + i]), int(block[_NODE + i])
         if block[_LOWEST + i] >= NO_BEAM and block[_HITS + i] == 0 and block[_ON_GROUND + i] == 0:
             continue
         block[_BENEATH + i] = -NO_BEAM
-        if at >= 0 and model.beneath < 1:
+        if at >= 0 and model.underpass < 1:
             block[_BENEATH + i] = _covered_at(
-                cover, at, model.range_bins, model.azimuth_bins * model.range_bins, model.rays_beside
+                cover, at, model.range_bins, model.azimuth_bins * model.range_bins, model.neighbour_rays
             )
         if node < 0 or not math.isfinite(ground.elevation[node]):
             block[_VARIANCE + i] = np.inf
@@ -135,8 +135,8 @@ def _look_up(count, cover, ground, model, block):
 
 @njit(inline="always")
 def _weigh(sensor_z, ground, model, block):
-    """How surely an obstacle would have stopped the beam that shows a cell free: its detection, and the exponent of the
-    share of obstacles that are high enough. Where the ground is unknown the vehicle's plane is taken for it."""
+    """P(an obstacle stops the lowest beam): detection, and the exponent of the share of obstacles that are high enough.
+    Where the ground is unknown the vehicle's plane replaces it."""
     plane = ground.plane[0], ground.plane[1], ground.plane[2]
     for i in range(U(_BLOCK)):
         distance, lowest, beneath = block[_DISTANCE + i], block[_LOWEST + i], block[_BENEATH + i]
@@ -144,12 +144,12 @@ def _weigh(sensor_z, ground, model, block):
         over = block[_HEIGHT + i] + (block[_SLOPE_X + i] * block[_TO_X + i] + block[_SLOPE_Y + i] * block[_TO_Y + i])
         surface = over if known else plane_at(plane, block[_X + i], block[_Y + i])
         sigma = float(np.float32(math.sqrt(block[_VARIANCE + i]))) if known else model.ground_sigma
-        trust = model.beneath if lowest < beneath else 1.0
-        # The beam that ended here on the ground may itself have come from beneath.
-        ended = model.beneath if surface - sensor_z < beneath * distance else trust
+        trust = model.underpass if lowest < beneath else 1.0
+        # The beam of the ground return may itself have passed beneath an obstacle.
+        ended = model.underpass if surface - sensor_z < beneath * distance else trust
         clearance = sensor_z + lowest * distance - surface
         excess = max(clearance, 0.0) - model.sure_height
-        # The ground's own uncertainty adds to the scatter of obstacle heights.
+        # The ground's uncertainty adds to the spread of obstacle heights.
         exponent = -excess * excess / (2 * (model.height_spread**2 + sigma**2))
         detection = trust * (model.detection if known else model.detection * model.unknown_ground)
         passed = (lowest < NO_BEAM) & (clearance < FAR_ABOVE)
@@ -172,7 +172,7 @@ def _conclude(clip, block):
 
 @njit(inline="always")
 def _with_returns(n_o, odds, model):
-    """p_z and lambda of a cell with obstacle returns that weigh `n_o` together."""
+    """p_z and lambda of a cell whose obstacle returns have the total weight `n_o`."""
     log_occupied = n_o * model.log_hit_ratio
     kappa = model.mixed_free if n_o >= MIXED_HITS else 1.0
     p = 1 / (1 + math.exp(-log_occupied - kappa * math.log(max(odds, LEAST_ODDS))))
@@ -183,10 +183,10 @@ def _with_returns(n_o, odds, model):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def judge_cells(first, last, collected, sensor, grid, ground, model, probability, observedness):
+def apply_sensor_model(first, last, collected, sensor, grid, ground, model, probability, observedness):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
-    A beam that went beneath something, as under a car, hardly shows that the space there is free.
+    A beam that passed beneath an obstacle, as under a car, does not show that the cell is free.
     """
     table, cover, farthest = collected.table, collected.cover, collected.farthest
     block = scratch(_ROOM, np.float64)

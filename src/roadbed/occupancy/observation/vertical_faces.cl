@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// For sparse sensors: faces on the road are obstacles, though the ground estimate climbed on them.
+// For sparse sensors: vertical faces are obstacles, even where the ground estimate climbed them. The CPU's:
+// vertical_faces_cpu.py.
 
-// The view of the sensor that saw point i, and where that is; 0 where it saw none or looks for no faces.
-FUNCTION GLOBAL const View *facing(GLOBAL const View *views, GLOBAL const float *points, GLOBAL const uchar *belongs,
-                                   int i, Place *place) {
+// The view of the sensor of point i, and the position of the point; 0 where it has none or looks for no faces.
+FUNCTION GLOBAL const View *view_with_faces(GLOBAL const View *views, GLOBAL const float *points,
+                                            GLOBAL const uchar *sensor_index, int i, Place *place) {
     float x = points[3 * i], y = points[3 * i + 1], z = points[3 * i + 2];
-    int sensor = sensor_of(views, belongs, i, x, y, z);
+    int sensor = sensor_of(views, sensor_index, i, x, y, z);
     if (sensor < 0 || views[sensor].face <= 0) return 0;
     *place = placed(&views[sensor], x, y, z);
     return &views[sensor];
 }
 
-// Lowest and highest return of every polar bin, over the sensor.
-KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const uchar *belongs,
+// Lowest and highest return of every polar bin, relative to the sensor.
+KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const uchar *sensor_index,
                   GLOBAL uint *lowest, GLOBAL uint *highest) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     FOR_EACH(i, views->count) {
         Place p;
-        GLOBAL const View *v = facing(views, points, belongs, i, &p);
+        GLOBAL const View *v = view_with_faces(views, points, sensor_index, i, &p);
         if (!v) continue;
         int bin = end_bin(v, p);
         if (bin < 0) continue;
@@ -27,14 +28,14 @@ KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBA
     }
 }
 
-// The ground around faces is unknown to the sensor that sees them: its nodes get the number of this frame.
-KERNEL doubt_ground(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
-                    GLOBAL const uchar *belongs, GLOBAL const uint *lowest, GLOBAL const uint *highest,
-                    GLOBAL int *doubted) {
+// The ground around faces is unreliable for the sensor that sees them: its nodes get the number of this frame.
+KERNEL mark_unreliable_ground(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
+                    GLOBAL const uchar *sensor_index, GLOBAL const uint *lowest, GLOBAL const uint *highest,
+                    GLOBAL int *unreliable) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     FOR_EACH(i, views->count) {
         Place p;
-        GLOBAL const View *v = facing(views, points, belongs, i, &p);
+        GLOBAL const View *v = view_with_faces(views, points, sensor_index, i, &p);
         if (!v) continue;
         double over;
         if (!is_on_face(v, p, AT(float, v->heights, heights)[i], lowest, highest, &over)) continue;
@@ -43,6 +44,6 @@ KERNEL doubt_ground(GLOBAL const View *views, GLOBAL const float *points_in, GLO
         int row = node / v->ground_columns, column = node % v->ground_columns;
         for (int r = max(row - 1, 0); r < min(row + 2, v->ground_rows); ++r)
             for (int c = max(column - 1, 0); c < min(column + 2, v->ground_columns); ++c)
-                doubted[v->nodes + r * v->ground_columns + c] = v->frame;
+                unreliable[v->nodes + r * v->ground_columns + c] = v->frame;
     }
 }

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernel for sparse sensors: faces on the road are obstacles, though the ground estimate climbed on them.
+"""Numba kernel for sparse sensors: vertical faces are obstacles, even where the ground estimate climbed them.
 
-A sensor of few layers sees little road; where returns lie above each other in one place, that is a face and no road.
+A sensor of few layers sees little road; returns above each other in one polar bin are a vertical face, not road.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from roadbed.occupancy.observation.observe_cpu import azimuth_bin, nearest_node,
 
 
 @njit(cache=True)
-def raise_faces(cloud, ground, model, spacing, heights, variance):
-    """Heights of returns on faces are counted from the vehicle's plane, and the ground around them becomes unknown.
+def raise_vertical_faces(cloud, ground, model, spacing, heights, variance):
+    """Heights of returns on faces are measured from the vehicle's plane, and the ground around them becomes unknown.
 
-    A face is a polar bin whose returns spread over `face` metres of height. Changes `heights` (N,), m over the ground,
-    and `variance` (nodes,) in place; both are copies of what the ground said. Returns how many were changed.
+    A face is a polar bin whose returns span `face` metres of height. Changes `heights` (N,), m over the ground, and
+    `variance` (nodes,) in place; both are copies of the ground's. Returns how many heights were changed.
     """
     count = cloud.chosen.shape[0]
     place, bins = np.empty((count, 3)), np.full(count, -1, np.int64)

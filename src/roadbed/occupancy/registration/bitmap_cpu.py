@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernel that draws what one scan says, for others to be laid over: see `model.py`."""
+"""Numba kernel that draws the bitmap of a scan, which others are registered against: see `model.py`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import numpy as np
 
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import U
-from roadbed.occupancy.model import CLEAR, FREE_BIT, HIT, NEAR_SHIFT, SUBCELLS, WATCHED
+from roadbed.occupancy.model import CLEAR, HIT, OBSERVED, SUBCELLS
+from roadbed.occupancy.registration.model import FREE_BIT, NEAR_SHIFT
 
 _WEST = sum(1 << SUBCELLS * k for k in range(SUBCELLS))  # a cell's subcells in its first column, as bits
 _EAST = _WEST << (SUBCELLS - 1)
@@ -18,7 +19,7 @@ _LAST_ROW = SUBCELLS * (SUBCELLS - 1)
 
 @njit(inline="always")
 def _widen(probability, surface, row, hits, wide):
-    """Hit subcells of a row of cells, with a cell of nothing at both ends, and those with what lies beside them."""
+    """Hit subcells of a row of cells, with an empty cell at both ends, and the same widened by one subcell in x."""
     columns = probability.shape[1]
     for column in range(U(columns)):
         bits = np.int64(surface[row, column])
@@ -30,10 +31,10 @@ def _widen(probability, surface, row, hits, wide):
 
 
 @njit(cache=True, nogil=True)
-def draw_picture(first, last, observation, picture):
-    """Hit subcells, those within one subcell of a hit, and free cells, of some rows."""
+def draw_bitmap(first, last, observation, bitmap):
+    """Hit subcells, those within one subcell of a hit, and free cells, of rows first to last."""
     probability, observedness, surface = observation
-    rows, columns = picture.shape
+    rows, columns = bitmap.shape
     hits, kept = np.zeros(columns + 2, np.int64), np.zeros(columns + 2, np.int64)
     below, here, above = np.zeros(columns, np.int64), np.zeros(columns, np.int64), np.zeros(columns, np.int64)
     if first > 0:
@@ -45,9 +46,9 @@ def draw_picture(first, last, observation, picture):
         else:
             above[:] = 0
         for column in range(U(columns)):
-            free = (probability[row, column] < CLEAR) & (observedness[row, column] > WATCHED)
+            free = (probability[row, column] < CLEAR) & (observedness[row, column] > OBSERVED)
             near = here[column] | ((here[column] << SUBCELLS) & _CELL) | (here[column] >> SUBCELLS)
             near |= (below[column] >> _LAST_ROW) | ((above[column] & _ROW) << _LAST_ROW)
-            picture[row, column] = (np.int64(free) << FREE_BIT) | (near << NEAR_SHIFT) | kept[column + U(1)]
+            bitmap[row, column] = (np.int64(free) << FREE_BIT) | (near << NEAR_SHIFT) | kept[column + U(1)]
         below, here, above = here, above, below
         hits, kept = kept, hits

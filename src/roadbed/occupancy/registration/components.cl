@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one scan hit, as a picture that others are laid over, and its 8-connected components, numbered by their first cell.
+// The bitmap of one scan, and the 8-connected components of its hits, numbered by their first cell.
 //
-// `Laying` says which of the stored scans is drawn. A picture is the CPU's: see model.py. A component is known by its box:
-// where it lies is small enough to be walked, so its cells need not be sorted. A picture is followed by its lines: which
-// subcells are near a return (lower half of a word) and which lie in free cells (upper half), every second subcell of a line
-// in each word. First all words of those at even x, from the lowest line to the highest, then all of those at odd x.
+// `RegistrationPass` says which slot of the scan history is written. Bitmaps are the CPU's: see model.py. A component is
+// stored as its bounding box, which is small enough to be walked. A bitmap is followed by its lines: which subcells are near
+// a return (lower half of a word) and which lie in free cells (upper half), every second subcell of a line in each word.
+// First all words of subcells at even x, from the lowest line to the highest, then all of those at odd x.
 
 #define BOX 5  // lowest row, highest row, lowest column, highest column, how many cells
 #define NO_CELL 0x7fffffff
 #define CELLS_OF_WORD 16
-#define WORDS_OF_LINE(lay) (((lay)->columns + CELLS_OF_WORD - 1) / CELLS_OF_WORD)
-#define PICTURE_SIZE(lay) ((lay)->rows * ((lay)->columns + 2 * SUBCELLS * WORDS_OF_LINE(lay)))
+#define WORDS_OF_LINE(pass) (((pass)->columns + CELLS_OF_WORD - 1) / CELLS_OF_WORD)
+#define BITMAP_SIZE(pass) ((pass)->rows * ((pass)->columns + 2 * SUBCELLS * WORDS_OF_LINE(pass)))
 
 FUNCTION uint hits_of(GLOBAL const float *probability, GLOBAL const ushort *surface, int cell) {
     uint bits = surface[cell];
     return bits && probability[cell] > HIT ? bits : 0u;
 }
 
-// The subcells of a cell within one subcell of a hit, its own or a neighbour's: six rows of six, of which the outer ones
-// are the neighbours' nearest.
+// The subcells of a cell within one subcell of a hit, its own or a neighbour's: from six rows of six, of which the outer
+// ones are the neighbours'.
 FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *surface, int row, int column, int rows,
                         int columns) {
     uint any = 0u;
@@ -48,39 +48,39 @@ FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *su
     return found;
 }
 
-// The picture; every hit hangs on itself; no box is known, nor any velocity.
-KERNEL draw_picture(GLOBAL const Laying *lay, GLOBAL const float *probability, GLOBAL const float *observedness,
-                    GLOBAL const ushort *surface, GLOBAL address_t *pictures, GLOBAL int *parent, GLOBAL int *boxes_all,
+// Draws the bitmap; every hit is its own root; boxes and velocities are empty.
+KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *probability, GLOBAL const float *observedness,
+                    GLOBAL const ushort *surface, GLOBAL address_t *bitmaps, GLOBAL int *parent, GLOBAL int *boxes_all,
                     GLOBAL float *velocity, GLOBAL int *tickets) {
-    int rows = lay->rows, columns = lay->columns, cells = rows * columns;
-    GLOBAL address_t *picture = pictures + (address_t)lay->now * PICTURE_SIZE(lay);
-    GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
+    int rows = pass->rows, columns = pass->columns, cells = rows * columns;
+    GLOBAL address_t *bitmap = bitmaps + (address_t)pass->now * BITMAP_SIZE(pass);
+    GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
     FOR_EACH(cell, cells) {
         uint hits = hits_of(probability, surface, cell);
         address_t near = near_hits(probability, surface, cell / columns, cell % columns, rows, columns);
-        address_t clear = probability[cell] < CLEAR && observedness[cell] > WATCHED;
-        picture[cell] = hits | near << NEAR_SHIFT | clear << FREE_BIT;
+        address_t clear = probability[cell] < CLEAR && observedness[cell] > OBSERVED;
+        bitmap[cell] = hits | near << NEAR_SHIFT | clear << FREE_BIT;
         parent[cell] = hits ? cell : -1;
     }
-    FOR_EACH(k, lay->most_components) {
+    FOR_EACH(k, pass->most_components) {
         boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
         boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
         boxes[BOX * k + 4] = 0;
     }
-    FOR_EACH(k, 2 * lay->rooms * lay->most_components) velocity[k] = NOT_A_NUMBER;
-    if (GLOBAL_ID < LAYINGS) tickets[GLOBAL_ID] = 0;
+    FOR_EACH(k, 2 * pass->slots * pass->most_components) velocity[k] = NOT_A_NUMBER;
+    if (GLOBAL_ID < PASSES) tickets[GLOBAL_ID] = 0;
 }
 
-// The lines of the picture.
-KERNEL draw_lines(GLOBAL const Laying *lay, GLOBAL address_t *pictures) {
-    int rows = lay->rows, columns = lay->columns, words = WORDS_OF_LINE(lay), height = rows * SUBCELLS;
-    GLOBAL address_t *picture = pictures + (address_t)lay->now * PICTURE_SIZE(lay), *lines = picture + rows * columns;
+// Draws the lines of the bitmap.
+KERNEL draw_lines(GLOBAL const RegistrationPass *pass, GLOBAL address_t *bitmaps) {
+    int rows = pass->rows, columns = pass->columns, words = WORDS_OF_LINE(pass), height = rows * SUBCELLS;
+    GLOBAL address_t *bitmap = bitmaps + (address_t)pass->now * BITMAP_SIZE(pass), *lines = bitmap + rows * columns;
     FOR_EACH(k, rows * words) {
         int row = k % rows, word = k / rows, first = word * CELLS_OF_WORD;
         address_t found[2 * SUBCELLS], free = 0;  // at even x of each line, then at odd x
         UNROLL for (int j = 0; j < 2 * SUBCELLS; ++j) found[j] = 0;
         UNROLL for (int i = 0; i < CELLS_OF_WORD; ++i) {
-            address_t there = first + i < columns ? picture[row * columns + first + i] : 0;
+            address_t there = first + i < columns ? bitmap[row * columns + first + i] : 0;
             free |= (there >> FREE_BIT & 1) * 3 << (2 * i);
             uint near = (uint)(there >> NEAR_SHIFT) & HITS_IN_CELL;
             if (near == 0u) continue;
@@ -94,15 +94,16 @@ KERNEL draw_lines(GLOBAL const Laying *lay, GLOBAL address_t *pictures) {
     }
 }
 
-KERNEL join_hits(GLOBAL const Laying *lay, GLOBAL int *parent) {
-    FOR_EACH(cell, lay->rows * lay->columns) unite_with_previous(parent, cell, lay->columns);
+KERNEL join_hits(GLOBAL const RegistrationPass *pass, GLOBAL int *parent) {
+    FOR_EACH(cell, pass->rows * pass->columns) unite_with_previous(parent, cell, pass->columns);
 }
 
-// The root of every hit, and which cells are roots: the first of their components. Clears what the scan that follows needs
-// to be zero.
-KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_root, GLOBAL int *progress, int cleared) {
+// The root of every hit, and which cells are roots: the first of their components. Clears the progress of the prefix sum
+// that follows.
+KERNEL find_roots(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBAL int *is_root, GLOBAL int *progress,
+                  int cleared) {
     FOR_EACH(k, cleared) progress[k] = 0;
-    FOR_EACH(cell, lay->rows * lay->columns) {
+    FOR_EACH(cell, pass->rows * pass->columns) {
         int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
         parent[cell] = root;
         is_root[cell] = root == cell;
@@ -110,16 +111,16 @@ KERNEL find_roots(GLOBAL const Laying *lay, GLOBAL int *parent, GLOBAL int *is_r
 }
 
 // `before` counts the roots before each cell.
-KERNEL number_hits(GLOBAL const Laying *lay, GLOBAL const int *parent, GLOBAL const int *is_root,
+KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent, GLOBAL const int *is_root,
                    GLOBAL const int *before, GLOBAL int *labels_all, GLOBAL int *boxes_all, GLOBAL int *counts,
                    GLOBAL int *label_out) {
-    int columns = lay->columns, cells = lay->rows * columns;
-    GLOBAL int *labels = labels_all + (address_t)lay->now * cells;
-    GLOBAL int *boxes = boxes_all + (address_t)lay->now * lay->most_components * BOX;
+    int columns = pass->columns, cells = pass->rows * columns;
+    GLOBAL int *labels = labels_all + (address_t)pass->now * cells;
+    GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
     FOR_EACH(cell, cells) {
         int label = parent[cell] < 0 ? -1 : before[parent[cell]];
         labels[cell] = label_out[cell] = label;
-        if (cell == cells - 1) counts[lay->now] = before[cell] + is_root[cell];
+        if (cell == cells - 1) counts[pass->now] = before[cell] + is_root[cell];
         if (label < 0) continue;
         GLOBAL int *box = boxes + BOX * label;
         int row = cell / columns, column = cell % columns;

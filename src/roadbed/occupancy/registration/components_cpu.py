@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that find connected hits on a grid, and the cells of each."""
+"""Numba kernels that label the components of a scan's hits, and list the cells of each."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from roadbed.runtime.components_cpu import label_components
 
 
 @njit(cache=True)
-def label_hits(picture, label):
+def label_hits(bitmap, label):
     """Component number per cell, -1 where nothing was hit; both (rows, columns). Returns how many components."""
-    hit = np.empty(picture.shape, np.bool_)
-    for row in range(picture.shape[0]):
-        for column in range(picture.shape[1]):
-            hit[row, column] = picture[row, column] & HITS_IN_CELL != 0
+    hit = np.empty(bitmap.shape, np.bool_)
+    for row in range(bitmap.shape[0]):
+        for column in range(bitmap.shape[1]):
+            hit[row, column] = bitmap[row, column] & HITS_IN_CELL != 0
     return label_components(hit, label)
 
 
@@ -31,7 +31,7 @@ def gather_cells(label, start, cells):
             start[flat[cell] + 1] += 1
     for k in range(count):
         start[k + 1] += start[k]
-    # Shift by one while filling, so that `start` ends as the first index again.
+    # Filling moves each start to the next one, so that they are shifted back afterwards.
     for cell in range(flat.shape[0]):
         k = flat[cell]
         if k >= 0:

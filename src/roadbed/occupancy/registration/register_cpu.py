@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that find how connected hits moved: each is laid over an older scan and shifted until both agree.
+"""Numba kernels that register components against an older scan: each is shifted until both scans agree.
 
-Places are subcells of the present grid, (x, y). A picture is int64 (rows, columns): see `model.py`.
+Positions are subcells of the present grid, (x, y). A bitmap is int64 (rows, columns): see `model.py`.
 """
 
 from __future__ import annotations
@@ -11,20 +11,21 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.occupancy.arrays import Between
-from roadbed.occupancy.model import COARSE_LOSS, HITS_IN_CELL, STANDING, SUBCELLS
+from roadbed.occupancy.model import HITS_IN_CELL, SUBCELLS
+from roadbed.occupancy.registration.arrays import GridTransform
+from roadbed.occupancy.registration.model import COARSE_LOSS, STATIC_SHARE
 from roadbed.occupancy.registration.shifts_cpu import agreement, older_place, scores_around
 
 
 @inner()
-def total_agreement(present, former, now, old, between, dx, dy, least):
-    """Sum of g over the present points where they were and the former ones where they are, if all moved by (dx, dy).
+def total_agreement(present, former, now, old, transform, dx, dy, least):
+    """Sum of g over the present points in the old scan and the former ones in the present scan, for a shift (dx, dy).
 
-    Given up as soon as it cannot reach `least`.
+    Stops as soon as it cannot reach `least`.
     """
     total, left = 0, present.shape[0] + former.shape[0]
     for k in range(present.shape[0]):
-        x, y = older_place(present[k, 0] - dx, present[k, 1] - dy, between)
+        x, y = older_place(present[k, 0] - dx, present[k, 1] - dy, transform)
         total += agreement(old, x, y)
         left -= 1
         if total + left < least:
@@ -38,17 +39,17 @@ def total_agreement(present, former, now, old, between, dx, dy, least):
 
 
 @inner()
-def best_shift(present, former, now, old, between, reach, same, gain, rule):
-    """The shift (x, y) in subcells that makes the points agree best, (0, 0) where none is sure enough."""
+def best_shift(present, former, now, old, transform, reach, same, gain, rule):
+    """The shift (x, y) in subcells under which the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
-    still = total_agreement(present, former, now, old, between, 0, 0, -count)
+    still = total_agreement(present, former, now, old, transform, 0, 0, -count)
     if still > same * count:
         return 0, 0
-    wanted = max(rule.good * count, still + gain * count)
-    best = math.ceil(wanted - COARSE_LOSS * count) - 1
+    needed = max(rule.good * count, still + gain * count)
+    best = math.ceil(needed - COARSE_LOSS * count) - 1
     found_x = found_y = 0
-    back = scores_around(present, old, between, reach)  # points of now are sought where they came from: at -d
-    ahead = scores_around(former, now, Between(1.0, 0.0, 0.0, 1.0, 0.0, 0.0), reach)
+    back = scores_around(present, old, transform, reach)  # present points are looked up where they came from: at -d
+    ahead = scores_around(former, now, GridTransform(1.0, 0.0, 0.0, 1.0, 0.0, 0.0), reach)
     for j in range(reach + 1):
         for i in range(reach + 1):
             dx, dy = 2 * i - reach, 2 * j - reach
@@ -60,35 +61,35 @@ def best_shift(present, former, now, old, between, reach, same, gain, rule):
     coarse_x, coarse_y = found_x, found_y
     for dy in range(coarse_y - 1, coarse_y + 2):
         for dx in range(coarse_x - 1, coarse_x + 2):
-            score = total_agreement(present, former, now, old, between, dx, dy, best + 1)
+            score = total_agreement(present, former, now, old, transform, dx, dy, best + 1)
             if score > best:
                 best, found_x, found_y = score, dx, dy
-    if best < wanted:
+    if best < needed:
         return 0, 0
-    # Along a smooth face many shifts agree alike: one that is hardly a motion must not be among them.
+    # Along a smooth face many shifts agree equally: a shift that is hardly a motion must not be among them.
     enough = math.ceil(best - rule.slack * count)
     small = math.ceil(rule.least)
     for dy in range(-small, small + 1):
         for dx in range(-small, small + 1):
             if dx * dx + dy * dy >= rule.least * rule.least:
                 continue
-            if total_agreement(present, former, now, old, between, dx, dy, enough) >= enough:
+            if total_agreement(present, former, now, old, transform, dx, dy, enough) >= enough:
                 return 0, 0
     return found_x, found_y
 
 
 @inlined()
 def _row_of(cell, columns, row):
-    """The row of a cell, which is `row` or a later one: cells come in order, and dividing takes far longer."""
+    """The row of a cell, which is `row` or a later one: cells are sorted, and a division takes far longer."""
     while cell >= (row + 1) * columns:
         row += 1
     return row
 
 
 @inner()
-def points_of(picture, cells, most, out):
-    """Hit subcells of some cells, every so manyth where there are more than `most`. Returns how many."""
-    columns, flat, hits = picture.shape[1], picture.reshape(-1), 0
+def points_of(bitmap, cells, most, out):
+    """Hit subcells of some cells, evenly subsampled where there are more than `most`. Returns how many."""
+    columns, flat, hits = bitmap.shape[1], bitmap.reshape(-1), 0
     for k in range(cells.shape[0]):
         bits = flat[cells[k]] & HITS_IN_CELL
         while bits:
@@ -114,7 +115,7 @@ def points_of(picture, cells, most, out):
 
 @inner()
 def extent_of(cells, columns):
-    """Cells along the longer side of the box around some cells, less one."""
+    """Cells along the longer side of the bounding box of some cells, less one."""
     first = cells[0] // columns
     row, low, high = first, columns, 0
     for k in range(cells.shape[0]):
@@ -124,25 +125,25 @@ def extent_of(cells, columns):
 
 
 @inlined()
-def _former_cell(row, column, between):
-    """Row and column in which the middle of a cell lay."""
+def _former_cell(row, column, transform):
+    """Row and column of a cell's centre in the older grid."""
     x, y = (column + 0.5) * SUBCELLS, (row + 0.5) * SUBCELLS
     return (
-        math.floor((between.yx * x + between.yy * y + between.y) / SUBCELLS),
-        math.floor((between.xx * x + between.xy * y + between.x) / SUBCELLS),
+        math.floor((transform.yx * x + transform.yy * y + transform.y) / SUBCELLS),
+        math.floor((transform.xx * x + transform.xy * y + transform.x) / SUBCELLS),
     )
 
 
 @inner()
-def partner_of(cells, old_label, between, votes, voted):
-    """The old component found most often in the 3 x 3 cells around some cells of now, or -1.
+def partner_of(cells, old_label, transform, votes, voted):
+    """The old component found most often in the 3 x 3 cells around some present cells, or -1.
 
-    `votes` for an old component count where `voted` names the first of these cells."""
+    `votes` of an old component are valid where `voted` holds the first of these cells."""
     rows, columns = old_label.shape
     best, now_row = -1, cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
-        row, column = _former_cell(now_row, cells[k] - now_row * columns, between)
+        row, column = _former_cell(now_row, cells[k] - now_row * columns, transform)
         for r in range(max(row - 1, 0), min(row + 2, rows)):
             for c in range(max(column - 1, 0), min(column + 2, columns)):
                 one = old_label[r, c]
@@ -156,24 +157,24 @@ def partner_of(cells, old_label, between, votes, voted):
 
 
 @merged()
-def _stands(cells, stood, rule):
-    """Whether enough of its cells have been static for long."""
-    rows, columns = stood.maturity.shape
+def _is_static(cells, prior, rule):
+    """Whether enough cells of a component have been static for long."""
+    rows, columns = prior.maturity.shape
     long_static, now_row = 0, cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
-        row, column = _former_cell(now_row, cells[k] - now_row * columns, stood.before)
+        row, column = _former_cell(now_row, cells[k] - now_row * columns, prior.transform)
         if 0 <= row < rows and 0 <= column < columns:
-            long_static += stood.maturity[row, column] >= rule.standing_time
-    return long_static >= STANDING * cells.shape[0]
+            long_static += prior.maturity[row, column] >= rule.standing_time
+    return long_static >= STATIC_SHARE * cells.shape[0]
 
 
 @inner()
-def _contradicted(present, former, now, old, between):
-    """Points of now where it was free, and former ones where it is free now."""
+def _contradicted(present, former, now, old, transform):
+    """Number of present points in cells that were free, and of former points in cells that are free now."""
     count = 0
     for k in range(present.shape[0]):
-        x, y = older_place(present[k, 0], present[k, 1], between)
+        x, y = older_place(present[k, 0], present[k, 1], transform)
         count += agreement(old, x, y) < 0
     for k in range(former.shape[0]):
         count += agreement(now, former[k, 0], former[k, 1]) < 0
@@ -181,40 +182,40 @@ def _contradicted(present, former, now, old, between):
 
 
 @merged()
-def former_points(old, partner, between, most, former):
-    """Points of an old component, brought to the present grid: back through p_old = R p_new + shift. Their number."""
-    count = points_of(old.picture, old.cells[old.start[partner] : old.start[partner + 1]], most, former)
+def former_points(old, partner, transform, most, former):
+    """Points of an old component on the present grid: the inverse of p_old = R p_new + shift. Returns their number."""
+    count = points_of(old.bitmap, old.cells[old.start[partner] : old.start[partner + 1]], most, former)
     for j in range(count):
-        x, y = former[j, 0] + 0.5 - between.x, former[j, 1] + 0.5 - between.y
-        former[j, 0] = math.floor(between.xx * x + between.yx * y)
-        former[j, 1] = math.floor(between.xy * x + between.yy * y)
+        x, y = former[j, 0] + 0.5 - transform.x, former[j, 1] + 0.5 - transform.y
+        former[j, 0] = math.floor(transform.xx * x + transform.yx * y)
+        former[j, 1] = math.floor(transform.xy * x + transform.yy * y)
     return count
 
 
 @inlined()
 def set_velocity(velocity, k, dx, dy, rule):
-    """That of component k, which moved by so many subcells."""
+    """The velocity of component k, which moved by (dx, dy) subcells."""
     velocity[k, 0] = np.float32(dx / rule.age) * np.float32(rule.subcell)
     velocity[k, 1] = np.float32(dy / rule.age) * np.float32(rule.subcell)
 
 
 @inner()
-def lay_over(cells, now, old, between, voting, points, rule):
-    """Points of a component and of its old partner, and how many; none where there is no partner, or too few."""
-    partner = partner_of(cells, old.label, between, voting[0], voting[1])
+def matched_points(cells, now, old, transform, voting, points, rule):
+    """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
+    partner = partner_of(cells, old.label, transform, voting[0], voting[1])
     if partner < 0:
         return 0, 0
     if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], now.label.shape[1]) > rule.partner_extent:
         return 0, 0
-    count = points_of(now.picture, cells, rule.points, points[0])
-    old_count = former_points(old, partner, between, rule.points, points[1])
+    count = points_of(now.bitmap, cells, rule.points, points[0])
+    old_count = former_points(old, partner, transform, rule.points, points[1])
     enough = count >= rule.fewest_points and old_count >= rule.fewest_points
     return (count, old_count) if enough else (0, 0)
 
 
 @njit(cache=True, nogil=True)
-def register_components(first, last, now, old, stood, between, rule, velocity):
-    """Velocities of some components of now, (components, 2) in m/s; what is known already stays."""
+def register_components(first, last, prior, now, old, transform, rule, velocity):
+    """Velocities of components first to last, (components, 2) in m/s; known ones stay."""
     columns = now.label.shape[1]
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
@@ -227,17 +228,17 @@ def register_components(first, last, now, old, stood, between, rule, velocity):
         extent = extent_of(cells, columns)
         if extent > rule.extent or extent < rule.least_extent:
             continue
-        count, old_count = lay_over(cells, now, old, between, (votes, voted), (present, former), rule)
+        count, old_count = matched_points(cells, now, old, transform, (votes, voted), (present, former), rule)
         if count == 0:
             continue
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
-        laid = present[:count], former[:old_count], now.picture, old.picture, between
+        matched = present[:count], former[:old_count], now.bitmap, old.bitmap, transform
         same, gain = rule.same, rule.gain
         if extent <= rule.small:
             same, gain = rule.small_same, rule.small_gain
-        elif _stands(cells, stood, rule) and _contradicted(*laid) >= rule.standing_freed * (count + old_count):
-            # Its flank agrees for long with where it stood, but free space opens behind it, or closes before it.
+        elif _is_static(cells, prior, rule) and _contradicted(*matched) >= rule.standing_freed * (count + old_count):
+            # Its flank still agrees with the past, but free space opens behind it, or closes before it.
             same, gain = rule.standing_same, rule.standing_gain
-        dx, dy = best_shift(*laid, reach, same, gain, rule)
+        dx, dy = best_shift(*matched, reach, same, gain, rule)
         if dx != 0 or dy != 0:
             set_velocity(velocity, k, dx, dy, rule)

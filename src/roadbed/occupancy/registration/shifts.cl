@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How well two scans agree under many shifts, and which of the shifts is best. Twin: shifts_cpu.py.
+// How well two scans agree under many shifts, and the best of the shifts. The CPU's: shifts_cpu.py.
 //
-// Few shifts are shared out with their points: a work-item looks up some points under one of them. Of many, a work-item
-// tries 32 at once, one in each bit of a word: those of one dy and of every second dx. Places are subcells of the present
-// grid. Every function is called by all work-items of a group.
+// With few shifts a work-item looks up some of the points under one of them. With many, a work-item tries 32 at once, one in
+// each bit of a word: those of one dy and of every second dx. Positions are subcells of the present grid. Every function is
+// called by all work-items of a group.
 
 #if LANES > 1
 #define TOGETHER() BARRIER()
@@ -13,32 +13,32 @@
 #define SUM_BEFORE(value, scratch, total) (*(total) = (value), 0)
 #endif
 
-// The present and the former points of a component, and the pictures that they are laid over.
+// The present and the former points of a component, and the bitmaps that they are compared with.
 typedef struct {
-    GLOBAL const Laying *lay;
+    GLOBAL const RegistrationPass *pass;
     GLOBAL const address_t *now, *old;
     GLOBAL int2 *present, *former;
     int count, old_count;
 } Compared;
 
 // g: 1 within a subcell of a return, -1 where the cell is free, 0 elsewhere.
-FUNCTION int agreement(GLOBAL const Laying *lay, GLOBAL const address_t *picture, int x, int y) {
+FUNCTION int agreement(GLOBAL const RegistrationPass *pass, GLOBAL const address_t *bitmap, int x, int y) {
     uint column = (uint)x, row = (uint)y;  // what is negative lies beyond the last
-    if (column >= (uint)(SUBCELLS * lay->columns) || row >= (uint)(SUBCELLS * lay->rows)) return 0;
-    address_t there = picture[row / SUBCELLS * lay->columns + column / SUBCELLS];
+    if (column >= (uint)(SUBCELLS * pass->columns) || row >= (uint)(SUBCELLS * pass->rows)) return 0;
+    address_t there = bitmap[row / SUBCELLS * pass->columns + column / SUBCELLS];
     if (there >> (NEAR_SHIFT + row % SUBCELLS * SUBCELLS + column % SUBCELLS) & 1) return 1;
     return -(int)(there >> FREE_BIT & 1);
 }
 
-// Where a place of now was in the older grid; far outside it counts as just outside.
-FUNCTION int2 was_at(GLOBAL const Laying *lay, int x, int y) {
-    if (lay->rolled) return INT2(x + (int)lay->x, y + (int)lay->y);
+// Position of a present subcell in the older grid, clamped to just outside of it.
+FUNCTION int2 was_at(GLOBAL const RegistrationPass *pass, int x, int y) {
+    if (pass->rolled) return INT2(x + (int)pass->x, y + (int)pass->y);
     double cx = x + 0.5, cy = y + 0.5;
-    double old_x = floor(lay->xx * cx + lay->xy * cy + lay->x), old_y = floor(lay->yx * cx + lay->yy * cy + lay->y);
+    double old_x = floor(pass->xx * cx + pass->xy * cy + pass->x), old_y = floor(pass->yx * cx + pass->yy * cy + pass->y);
     return INT2((int)fmin(fmax(old_x, -1.0), 1e9), (int)fmin(fmax(old_y, -1.0), 1e9));
 }
 
-// Shifts that are tried: side x side of them, `step` (1 or 2) apart from `corner` on, those whose square is at most `square`.
+// Shifts to try: side x side of them, `step` (1 or 2) apart from `corner` on, with a squared length of at most `square`.
 typedef struct {
     int2 corner;
     int side, step;
@@ -56,11 +56,11 @@ FUNCTION int is_tried(Shifts s, int2 shift) {
     return (double)shift.x * shift.x + (double)shift.y * shift.y <= s.square;
 }
 
-// Whether work-items are left for the points of each shift.
+// Whether there are work-items for several points of each shift.
 FUNCTION int are_few(Shifts s) { return LANES > 1 && s.side * s.side <= LOCAL_SIZE; }
 
-// Scores of few shifts: sums of g over the present points where they were, and over the former ones where they are.
-FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
+// Scores of few shifts: sums of g over the present points in the old scan, and over the former ones in the present scan.
+FUNCTION void sum_few(const Compared *c, Shifts s, LOCAL int *sums) {
     int shifts = s.side * s.side, at = LOCAL_ID % shifts, first = LOCAL_ID / shifts, every = LOCAL_SIZE / shifts, total = 0;
     int2 shift = shift_at(s, at);
     TOGETHER();
@@ -68,11 +68,11 @@ FUNCTION void add_up(const Compared *c, Shifts s, LOCAL int *sums) {
     TOGETHER();
     if (first < every) {
         UNROLL_8 for (int k = first; k < c->count; k += every) {
-            int2 was = was_at(c->lay, c->present[k].x - shift.x, c->present[k].y - shift.y);
-            total += agreement(c->lay, c->old, was.x, was.y);
+            int2 was = was_at(c->pass, c->present[k].x - shift.x, c->present[k].y - shift.y);
+            total += agreement(c->pass, c->old, was.x, was.y);
         }
         UNROLL_8 for (int k = first; k < c->old_count; k += every)
-            total += agreement(c->lay, c->now, c->former[k].x + shift.x, c->former[k].y + shift.y);
+            total += agreement(c->pass, c->now, c->former[k].x + shift.x, c->former[k].y + shift.y);
         ATOMIC_ADD(&sums[at], total);
     }
     TOGETHER();
@@ -83,10 +83,10 @@ typedef struct {
     uint near, free;
 } Bits;
 
-// From (x, y) on: two words of the picture's lines, which components.cl draws.
-FUNCTION Bits bits_of_line(GLOBAL const Laying *lay, GLOBAL const address_t *picture, int x, int y) {
-    int words = WORDS_OF_LINE(lay), height = lay->rows * SUBCELLS, word = x >> 6, bit = x >> 1 & 31;
-    GLOBAL const address_t *line = picture + lay->rows * lay->columns + (x & 1) * words * height + y;
+// From (x, y) on: two words of the bitmap's lines, which components.cl draws.
+FUNCTION Bits bits_of_line(GLOBAL const RegistrationPass *pass, GLOBAL const address_t *bitmap, int x, int y) {
+    int words = WORDS_OF_LINE(pass), height = pass->rows * SUBCELLS, word = x >> 6, bit = x >> 1 & 31;
+    GLOBAL const address_t *line = bitmap + pass->rows * pass->columns + (x & 1) * words * height + y;
     int inside = (uint)y < (uint)height;
     address_t low = inside && (uint)word < (uint)words ? line[word * height] : 0;
     address_t high = inside && (uint)(word + 1) < (uint)words ? line[(word + 1) * height] : 0;
@@ -94,20 +94,20 @@ FUNCTION Bits bits_of_line(GLOBAL const Laying *lay, GLOBAL const address_t *pic
     return bits;
 }
 
-// The same of the old picture where a line of now was, if the grid has turned since.
+// The same of the old bitmap along a present line, if the grid has turned since.
 FUNCTION Bits bits_where_it_was(const Compared *c, int x, int y) {
     Bits bits = {0u, 0u};
     for (int i = 0; i < 32; ++i) {
-        int2 was = was_at(c->lay, x + 2 * i, y);
-        int here = agreement(c->lay, c->old, was.x, was.y);
+        int2 was = was_at(c->pass, x + 2 * i, y);
+        int here = agreement(c->pass, c->old, was.x, was.y);
         bits.near |= (uint)(here > 0) << i;
         bits.free |= (uint)(here < 0) << i;
     }
     return bits;
 }
 
-// 32 sums of g + 1 side by side: digit d of them lies in the bits of word d. Points are looked up some at a time, for which a
-// GPU waits together, and counted in short numbers before these are added to the long ones.
+// 32 sums of g + 1 in parallel: binary digit d of all sums is word d. Points are looked up several at a time, to hide memory
+// latency, and counted in short numbers before these are added to the long ones.
 #define POINTS_AT_ONCE 8
 #define SHORT_DIGITS 5
 #define DIGITS 17  // 10,000 points at most were asked for, and up to twice as many are taken of both scans, 2 each
@@ -142,25 +142,25 @@ FUNCTION uint reversed(uint bits) {
     return bits >> 16 | bits << 16;
 }
 
-// Sums of 32 shifts from `shift` on, 2 apart. What moves ahead came from behind: the present points' are counted from the
-// last shift to the first, then turned round.
+// Sums of 32 shifts from `shift` on, 2 apart. Present points are looked up at -shift: they are counted from the last shift
+// to the first, then reversed.
 FUNCTION void tally(const Compared *c, int2 shift, uint *digits) {
     UNROLL for (int d = 0; d < DIGITS; ++d) digits[d] = 0u;
     for (int former = 0; former < 2; ++former) {  // in a loop: each copy of it takes PoCL seconds to compile
         GLOBAL const int2 *points = former ? c->former : c->present;
-        GLOBAL const address_t *picture = former ? c->now : c->old;
-        int count = former ? c->old_count : c->count, turned = !former && !c->lay->rolled;
+        GLOBAL const address_t *bitmap = former ? c->now : c->old;
+        int count = former ? c->old_count : c->count, turned = !former && !c->pass->rolled;
         int dx = former ? shift.x : -shift.x - 62, dy = former ? shift.y : -shift.y;
         if (!former && !turned) {
-            dx += (int)c->lay->x;
-            dy += (int)c->lay->y;
+            dx += (int)c->pass->x;
+            dy += (int)c->pass->y;
         }
         for (int k = 0; k < count; k += POINTS_AT_ONCE) {
             Bits found[POINTS_AT_ONCE];
             UNROLL for (int j = 0; j < POINTS_AT_ONCE; ++j) {
                 int2 point = points[min(k + j, count - 1)];
                 found[j] = turned ? bits_where_it_was(c, point.x + dx, point.y + dy)
-                                  : bits_of_line(c->lay, picture, point.x + dx, point.y + dy);
+                                  : bits_of_line(c->pass, bitmap, point.x + dx, point.y + dy);
             }
             uint some[SHORT_DIGITS];
             UNROLL for (int d = 0; d < SHORT_DIGITS; ++d) some[d] = 0u;
@@ -171,7 +171,7 @@ FUNCTION void tally(const Compared *c, int2 shift, uint *digits) {
     }
 }
 
-// The highest of the sums in `*among`, where those that reach it remain.
+// The highest of the sums in `*among`, which keeps those that reach it.
 FUNCTION int highest(const uint *digits, uint *among) {
     int sum = 0;
     UNROLL for (int d = DIGITS - 1; d >= 0; --d) {
@@ -195,7 +195,7 @@ FUNCTION uint reaching(const uint *digits, int least) {
     return above | equal;
 }
 
-// 32 of the shifts, of which `tried` are tried: their first place in order, and how far the next ones are from it.
+// 32 of the shifts, of which `tried` are tried: the index of the first, and the distance between indices.
 typedef struct {
     int first, stride;
     uint tried;
@@ -213,10 +213,10 @@ FUNCTION Word word_at(Shifts s, int k) {
 
 FUNCTION int first_of(Word word, uint among) { return word.first + word.stride * (int)POPCOUNT((among & -among) - 1u); }
 
-// The first of the shifts with the highest score above `best`, as (score, place in order); (best, NO_CELL) where none is.
+// The first of the shifts with the highest score above `best`, as (score, index); (best, NO_CELL) where none is.
 FUNCTION int2 search(const Compared *c, Shifts s, int best, LOCAL int *shared, LOCAL int *sums) {
     int few = are_few(s), own = best, own_shift = NO_CELL;
-    if (few) add_up(c, s, sums);
+    if (few) sum_few(c, s, sums);
     TOGETHER();
     if (LOCAL_ID == 0) shared[0] = best, shared[1] = NO_CELL;
     TOGETHER();

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The measurement update of quiet cells, which nothing hit and no particle is in: nearly all of a grid, many at a time.
+"""The measurement update of cells without evidence, which were not hit and hold no particle: most of a grid.
 
-One loop without branches over arrays that surely do not overlap becomes vector instructions; layers of a grid might,
-as far as a compiler knows, so a block of each is brought into one array first.
+Cells are processed in blocks that are copied to one array first: the compiler then knows that layers do not overlap,
+and turns the loop without branches into vector instructions.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from roadbed.kernels.jit import inlined, inner, merged
 from roadbed.kernels.numeric import U
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.masses_cpu import (
+    bayes_update,
     compose_without_arrivals,
     forget_and_vacate,
     limit_sum,
-    looked_at,
     matured,
     resolve_unknown,
     seen_free,
     transit,
 )
-from roadbed.occupancy.model import CEILING
+from roadbed.occupancy.hsbof.model import CEILING
 
 _BLOCK = 256  # cells
-# Where the layers of a block lie in that array: first what is read, then what is written. Where nothing is known all
-# but the probability are 0.
+# Offsets of a block's layers in that array: first inputs, then outputs. Where nothing is known all inputs but the
+# probability are 0.
 _P_Z, _SEEN, _S, _D, _E, _AGE, _FREE, _NEW_S, _NEW_D, _NEW_E, _NEW_AGE, _NEW_FREE = (U(k * _BLOCK) for k in range(12))
 _ROOM, _FADED_ROOM = 12 * _BLOCK, 2 * _BLOCK
 
 
 @inner(error_model="numpy")
-def update_quiet(first, last, prior, observation, rules, out, birth):
-    """Masses of the cells in a range as if they were quiet; those of the others have to be found afterwards."""
+def update_without_evidence(first, last, prior, observation, rules, out, birth):
+    """Masses of a range of cells as if none had evidence; those that have are updated afterwards."""
     block, faded = scratch(_ROOM, np.float32), scratch(_FADED_ROOM, np.float64)
     probability, observedness = observation.probability.reshape(-1), observation.observedness.reshape(-1)
     static, dynamic, free = prior.static.reshape(-1), prior.dynamic.reshape(-1), prior.free.reshape(-1)
@@ -64,21 +64,21 @@ def update_quiet(first, last, prior, observation, rules, out, birth):
 
 @inlined()
 def bring(block, at, layer, begin, count):
-    """Some numbers of an array into one block, where they lie from `at` on."""
+    """Copy `count` numbers of a layer into the block, to the offset `at`."""
     for i in range(count):
         block[at + i] = layer[begin + i]
 
 
 @inlined()
 def take(block, at, layer, begin, count):
-    """And back."""
+    """Copy them back."""
     for i in range(count):
         layer[begin + i] = block[at + i]
 
 
 @merged()
 def _nothing_known(block):
-    """Whether no cell of a block is seen or was: it stays so."""
+    """Whether no cell of a block is or was observed: it then stays unknown."""
     some = False
     for i in range(U(_BLOCK), U(7 * _BLOCK)):
         some |= block[i] != 0
@@ -87,7 +87,7 @@ def _nothing_known(block):
 
 @merged()
 def _fade(block, faded, rules):
-    """P7, P8 of a block: static and free mass, in `faded`; few blocks need the division that limits their sum."""
+    """P7, P8 of a block: static and free mass, to `faded`; few blocks need the division that limits their sum."""
     full = False
     for i in range(U(_BLOCK)):
         s, d, e, seen = block[_S + i], block[_D + i], block[_E + i], block[_SEEN + i]
@@ -112,7 +112,7 @@ def _update_block(block, faded, rules):
             s, e, born = transit(s, e, 0.0, False, rules)
         s, e, born, u = compose_without_arrivals(min(s, CEILING), e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, False, 0.0, rules)
-        s, e, gain = looked_at(s, 0.0, e, born, u, p_z)
+        s, e, gain = bayes_update(s, 0.0, e, born, u, p_z)
         block[_NEW_S + i] = s
         block[_NEW_D + i] = born * gain
         block[_NEW_E + i] = e

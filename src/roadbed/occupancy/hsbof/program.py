@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The filter's program for accelerators, and the records that its kernels share with the host."""
+"""The filter's device program, and the records that its kernels share with the host."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.occupancy.programs import EXACT, GROUP, members_of
-from roadbed.occupancy.rules import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.occupancy.hsbof import model
+from roadbed.occupancy.hsbof.model import BirthRule, CellRules, MotionRule, MovingRule
+from roadbed.occupancy.programs import GROUP, definitions, members_of
 from roadbed.runtime import philox
 from roadbed.runtime.program import Program
 
-TILE_ROWS, TILE_ROOM = 8, 1024  # rows of a tile of priors, and cells of the old grid that local memory holds for it
 TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
 _FILES = ("resample", "particles", "priors", "segmented_sum", "cells", "velocities", "birth")
 _LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
@@ -22,11 +22,11 @@ PARTICLE = np.dtype(
     [(name, np.float32) for name in ("x", "y", "vx", "vy", "mass", "tested")]
     + [(name, np.int32) for name in ("age", "origin")]
 )
-COMB = np.dtype([(name, np.uint64) for name in ("total", "stride", "rest", "offset")])
+SYSTEMATIC_DRAW = np.dtype([(name, np.uint64) for name in ("total", "stride", "rest", "offset")])
 _RULES: dict[str, Any] = {"motion": MotionRule, "cell": CellRules, "moving": MovingRule, "birth": BirthRule}
 _RECORDS = {name: np.dtype(members_of(rule), align=True) for name, rule in _RULES.items()}
 
-# All that a step is told: where it is, how the grid moved, and every rule.
+# Everything that the kernels of one step need from the host.
 STEP = np.dtype(
     [
         ("turn", np.float64, 4),  # row by row: p_old = turn p_new + shift
@@ -48,11 +48,10 @@ STEP = np.dtype(
 
 def filter_program(group: int = GROUP) -> Program:
     """The filter's kernels for work-groups of so many work-items."""
-    tile = {"TILE_ROWS": TILE_ROWS, "TILE_ROOM": TILE_ROOM}
     structs = {rule.__name__: _RECORDS[name] for name, rule in _RULES.items()}
     return Program(
         ("runtime/philox.cl", *(f"occupancy/hsbof/{name}.cl" for name in _FILES)),
-        {**EXACT, **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP, **tile},
-        {"Particle": PARTICLE, "Comb": COMB, **structs, "Step": STEP},
+        {**definitions(model), **philox.DEFINITIONS, **_LAYERS, "GROUP": group, "TILE_STRIP": TILE_STRIP},
+        {"Particle": PARTICLE, "SystematicDraw": SYSTEMATIC_DRAW, **structs, "Step": STEP},
         exact=True,
     )
