@@ -20,7 +20,7 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
-from roadbed.ground.engine import Outputs, nothing
+from roadbed.ground.engine import Outputs
 from roadbed.ground.filter import FIELDS as GROUND_FIELDS
 from roadbed.ground.filter import GroundField
 from roadbed.ground.filter import device_programs as ground_programs
@@ -113,18 +113,19 @@ class Pipeline(Closing):
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            expect = nothing if self.occupancy is None else partial(self.occupancy.expect, scan)
-            with self.ground.under_way(scan, self._moving(), expect) as begun:
-                if alone or begun.frame.device is None:
-                    begun.complete()  # else the device goes on from the ground to the occupancy by itself
+            with self.ground.begin(scan, self._moving()) as task:
+                if self.occupancy is not None:
+                    self.occupancy.expect(scan, task.mounting)  # while the device begins
+                if alone or task.frame.device is None:
+                    task.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
-                    on_ground(Result(scan=scan, ground=begun.frame, occupancy=None, timings=dict(seconds)))
+                    on_ground(Result(scan=scan, ground=task.frame, occupancy=None, timings=dict(seconds)))
                 if self.occupancy is not None:
                     begin = perf_counter()
-                    self._last = self.occupancy(scan, begun.frame, begun.learn)
+                    self._last = self.occupancy(scan, task.frame, task.update)
                     seconds["occupancy"] = perf_counter() - begin
-            ground = begun.frame
+            ground = task.frame
             if self._survey is not None and survey:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)

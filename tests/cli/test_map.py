@@ -47,7 +47,7 @@ def test_mistakes_end_in_one_line(folder, tmp_path):
         ((tmp_path / "none", "show"), "no such folder"),
         ((tmp_path, "export"), "found no map.json"),
         ((folder, "export", "--products", "shapefile", "-o", tmp_path / "o"), "expected some of geotiff"),
-        ((folder, "merge", folder, "-o", folder), "is read as a map"),
+        ((folder, "merge", folder, "-o", folder), "is one of the input maps"),
         ((folder, "crop", "-o", tmp_path / "p", "--", "5", "1", "0", "1"), "X_MIN < X_MAX"),
     ):
         one_line_and_status_2(roadbed("map", *arguments), words)

@@ -79,7 +79,7 @@ def test_the_configuration_follows_the_options(tmp_path):
     ("options", "message"),
     [
         ({"start": 5}, "start 5: found 2 scans, expected more than 5"),
-        ({"height": 2.0}, "--height: these scans bring their mounting; --mounting replaces it"),
+        ({"height": 2.0}, "--height: these scans have a mounting; --mounting replaces it"),
         ({"height": 2.0, "mounting": (0, 0, 2, 0, 0, 0)}, "--mounting and --height: expected one of them"),
         ({"device": "0"}, "device '0': expected a backend with devices: opencl, cuda or auto"),
         ({"method": "magic"}, "ground.method = 'magic'"),

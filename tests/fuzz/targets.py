@@ -47,9 +47,8 @@ from roadbed.sources.formats.npy import read_npy, read_npz
 from roadbed.sources.formats.pcd import read_pcd
 from roadbed.sources.formats.ply import read_ply
 from roadbed.sources.poses import read_calibration, read_poses, read_times
-from roadbed.sources.sensors.ouster import PROFILES, read_metadata
-from roadbed.sources.sensors.ouster_udp import Turn
-from roadbed.sources.sensors.pcap import PcapSource
+from roadbed.sources.sensors.ouster import PROFILES, FrameAssembler, read_metadata
+from roadbed.sources.sensors.velodyne import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
 from tests.sources.sensors import ouster_files
@@ -212,7 +211,7 @@ def ouster_packets() -> tuple[bytes, ...]:
 def read_ouster_packet(data: bytes, folder: Path) -> None:
     """Packets of any content, but of the sensor's size: others are counted and left out."""
     size = ouster().packet_bytes
-    turn = Turn(ouster())
+    turn = FrameAssembler(ouster())
     for packet in ((data + bytes(size))[:size], *ouster_packets()[:1], b"\1\0\2\0" + ouster_packets()[1][4:]):
         scan = turn.add(ouster().decode(packet), 1.0, "packet")
         if scan is not None:

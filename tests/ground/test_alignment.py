@@ -7,7 +7,7 @@ import pytest
 import roadbed
 from roadbed import Config, GroundFilter, Pose
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.ground.stcrf.motion import align
+from roadbed.ground.stcrf.motion import grid_pose
 from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
 
@@ -27,7 +27,7 @@ def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift, m
     scan = scan_at(0.0, 3, 0.3)
     true = scan.T_world_sensor.translation[2]
     for trust in (1.0, 0.6):
-        monkeypatch.setattr(align, "ALIGNMENT_TRUST", trust)
+        monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(Pose.from_euler(z=lift) @ scan.T_world_sensor))
         left = frame.T_grid_sensor.translation[2] - true
         assert left == pytest.approx((1 - trust) * lift, abs=0.012)
@@ -39,7 +39,7 @@ def test_a_wrong_tilt_is_taken_back_by_the_share_that_is_trusted(name, wrong, mo
     scan = scan_at(0.0, 3, 0.3)
     (axis, angle), up = next(iter(wrong.items())), scan.T_world_sensor
     for trust in (1.0, 0.6):
-        monkeypatch.setattr(align, "ALIGNMENT_TRUST", trust)
+        monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(up @ Pose.from_euler(**wrong)))
         left = getattr(frame.T_grid_sensor, axis) - getattr(up, axis)
         assert left == pytest.approx((1 - trust) * angle, abs=0.002)

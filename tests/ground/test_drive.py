@@ -10,7 +10,7 @@ from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.core.frames import Mounting
 from roadbed.core.timeline import Timeline
 from roadbed.ground.stcrf.cpu import StcrfCpu
-from roadbed.ground.stcrf.motion.grid_pose import Places
+from roadbed.ground.stcrf.motion.grid_pose import GridTracker
 
 
 def hill(x, y):
@@ -83,14 +83,12 @@ def test_heights_are_counted_from_near_the_road_on_a_long_climb():
     """The engine's numbers stay small, and what it remembers keeps its height when they are counted anew."""
     config = Config.parse({"ground": {"stcrf": {"length": 60, "width": 60}}})
     engine = StcrfCpu(config)
-    places, timeline = Places(config, engine, None), Timeline()
+    grid, timeline = GridTracker(config, engine, None), Timeline()
     for k in range(14):
         x, z = 2.0 * k, 1.2 * k
         T_world_vehicle = Pose.from_euler(x, 0, z)
         moment = timeline.judge(0.1 * k, ("lidar",), T_world_vehicle)
-        place, _ = places.follow(
-            T_world_vehicle, Mounting(T_vehicle_sensor=Pose.from_euler(z=1.8), estimated=False), moment
-        )
+        place, _ = grid.follow(T_world_vehicle, Mounting(Pose.from_euler(z=1.8), estimated=False), moment)
         assert place.road + place.base == pytest.approx(z)
         assert abs(place.road) <= 4.0
         if k == 0:

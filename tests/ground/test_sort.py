@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
+from roadbed.ground.engine import Exclusion
 from roadbed.ground.stcrf.arrays import Runs
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
@@ -53,7 +54,7 @@ def test_every_point_comes_to_its_node_in_the_order_of_the_scan(count, threads):
     numba.set_num_threads(min(threads, before))
     try:
         engine = StcrfCpu(CONFIG)
-        frame = replace(given(CONFIG, points), own=own, standing=rng.random(count) < 0.5)
+        frame = replace(given(CONFIG, points), exclude=Exclusion(own, rng.random(count) < 0.5))
         found = engine._sort(frame)
     finally:
         numba.set_num_threads(before)
@@ -70,7 +71,7 @@ def test_every_point_comes_to_its_node_in_the_order_of_the_scan(count, threads):
     np.testing.assert_allclose(found.x[: len(order)], (place[:, 0] - column - 0.5)[order], atol=1e-5)
     np.testing.assert_allclose(found.y[: len(order)], (place[:, 1] - row - 0.5)[order], atol=1e-5)
     assert np.array_equal(found.z[: len(order)], points[order, 2])
-    assert np.array_equal(found.stands[: len(order)], frame.standing[order])
+    assert np.array_equal(found.non_ground[: len(order)], frame.exclude.non_ground[order])
     listed = found.listed.nodes[: found.listed.row[-1]]
     assert np.array_equal(listed, np.unique(node[inside]))
     assert np.array_equal(found.listed.row, np.searchsorted(listed, np.arange(ROWS + 1) * COLUMNS))

@@ -49,7 +49,7 @@ def matrices(information):
     return np.stack([np.stack(row, -1) for row in rows], -2), np.stack(x, -1)
 
 
-def lean_on_own(engine):
+def reweighted_plane(engine):
     """The reported planes and the inverse of their P + P0, from the EM's result and data term, in float64."""
     fine = engine._fine
     inside = np.s_[1:-1, :, 1 : fine.shape.columns + 1]
@@ -65,7 +65,7 @@ def lean_on_own(engine):
 def oracle():
     """What the rules read as give for the humps: planes (rows, columns, 3) and variance; elsewhere not a number."""
     engine, plain = frame("cpu", 0.0, humps())
-    planes, inverse = lean_on_own(engine)
+    planes, inverse = reweighted_plane(engine)
     smooth = engine._fine.mean[1:-1, :, 1 : engine._fine.shape.columns + 1].astype(np.float64)
     smooth += np.where(np.isnan(plain.elevation), np.nan, 0.0)[:, None]
     own = bumps(smooth[:, 0], smooth[:, 1:].transpose(0, 2, 1))
@@ -105,7 +105,7 @@ def test_across_a_slanting_line_of_points_both_slopes_are_in_doubt(name):
     along = np.arange(-10, 10, 0.05)
     line = np.column_stack([along, 0.6 * along + 0.35, np.zeros(along.size)])
     engine, _ = frame("cpu", line)
-    inverse = lean_on_own(engine)[1]
+    inverse = reweighted_plane(engine)[1]
     rests_on_slope = SLOPE_WEIGHT**2 * (inverse[..., 0, 1] ** 2 + inverse[..., 0, 2] ** 2)
     expected = np.minimum(inverse[..., 0, 0] * 0.0015**2 + 0.25**2 * rests_on_slope, STCRF.known_sigma**2)
     _, found = frame(name, line)

@@ -57,7 +57,7 @@ def test_a_file_larger_than_the_memory_is_named_with_its_size(tmp_path):
     path = tmp_path / "sparse.bin"
     with path.open("wb") as file:
         file.truncate(1 << 43)
-    with pytest.raises(InputError, match=r"found 8796093022208 bytes, expected at most \d+, the memory that is free"):
+    with pytest.raises(InputError, match=r"found 8796093022208 bytes, expected at most \d+, the free memory"):
         roadbed.open(path)[0]
 
 

@@ -161,7 +161,7 @@ def test_a_map_is_not_replaced_unasked(tmp_path):
     write_plane_map(tmp_path / "b", lift=1.0)
     with pytest.raises(OutputError, match="holds a map"):
         new_map_folder(tmp_path / "b", [tmp_path / "a"])
-    with pytest.raises(OutputError, match="is read as a map"):
+    with pytest.raises(OutputError, match="is one of the input maps"):
         new_map_folder(tmp_path / "a", [tmp_path / "a"], force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")

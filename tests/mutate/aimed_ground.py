@@ -20,15 +20,15 @@ def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mu
 
 LABELS = [
     *_of(
-        _CPU.format("labels"),
+        _CPU.format("labels/labels"),
         _LABELS,
         ("where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))", "splat(np.int32(OBSTACLE))"),
         ("where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)", "above"),
     ),
-    *_of(_CPU.format("heights"), _LABELS, ("(d < ground_below) & (d >= -rules.low_outlier)", "d < ground_below")),
-    *_of(_CPU.format("decide"), ("ground/test_label_rules.py",), ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
+    *_of(_CPU.format("labels/heights"), _LABELS, ("(d < ground_below) & (d >= -rules.low_outlier)", "d < ground_below")),
+    *_of(_CPU.format("labels/decide"), ("ground/test_label_rules.py",), ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
     *_of(
-        _DEVICE.format("labels"),
+        _DEVICE.format("labels/labels"),
         _LABELS,
         (": over >= RULE_CLEARANCE         ? OVERHANG", ": over >= 1e9f         ? OVERHANG"),
         ("RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER)", "RULE_HIGHEST))"),
@@ -47,13 +47,13 @@ ALIGNMENT = [
         ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(-trust * by.slope_x, -trust * by.slope_y)"),
         ("x - u, y - v, -w))", "x - u, y - v, z - w))"),
     ),
-    *_of(_CPU.format("align"), _ALIGN, ("node[n] = x - centre_x, y - centre_y, dz, cell", "node[n] = x - centre_x, y - centre_y, -dz, cell")),
-    *_of(_DEVICE.format("align"), _ALIGN, ("float dz = z - (plane.y + plane.z * dx + plane.w * dy);", "float dz = (plane.y + plane.z * dx + plane.w * dy) - z;")),
+    *_of(_CPU.format("motion/align"), _ALIGN, ("node[n] = x - centre_x, y - centre_y, dz, cell", "node[n] = x - centre_x, y - centre_y, -dz, cell")),
+    *_of(_DEVICE.format("motion/align"), _ALIGN, ("float dz = z - (plane.y + plane.z * dx + plane.w * dy);", "float dz = (plane.y + plane.z * dx + plane.w * dy) - z;")),
 ]  # fmt: skip
 
 MOTION = [
     *_of(
-        _CPU.format("motion"),
+        _CPU.format("motion/motion"),
         _MOTION,
         ("d_new = distance + sx_old * translation[0] + sy_old * translation[1] - translation[2]", "d_new = distance + sx_old * translation[0] + sy_old * translation[1]"),
         ("for _ in range(2):", "for _ in range(1):"),
@@ -63,7 +63,7 @@ MOTION = [
         ("where(inside, share, splat(F(0)))", "share"),
     ),
     *_of(
-        _DEVICE.format("motion"),
+        _DEVICE.format("motion/motion"),
         _MOTION,
         ("old.z * travel[1] - travel[2];", "old.z * travel[1];"),
         ("for (int look = 0; look < 2; ++look)", "for (int look = 0; look < 1; ++look)"),
@@ -84,7 +84,7 @@ MAP = [
         ("self._engine.move(Rolled(columns, rows, climb))", "self._engine.move(Rolled(columns, rows, -climb))"),
     ),
     *_of(
-        "timeline.py",
+        "core/timeline.py",
         ("test_timeline.py",),
         ("metres > farthest or turn > config.largest_turn", "metres > farthest"),
         ("farthest = config.largest_step if seconds is None else", "farthest = math.inf if seconds is None else"),
@@ -116,11 +116,11 @@ STCRF = [
         _EM,
         ("return known < ENOUGH_PRIOR * max(1, known + unknown)", "return False"),
     ),
-    *_of(_CPU.format("em"), _EM, ("nodes, limit = points.listed.nodes, rules.slope_limit", "nodes, limit = points.listed.nodes, F(1e9)")),
-    *_of(_CPU.format("report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
-    *_of(_DEVICE.format("surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
-    *_of(_DEVICE.format("em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
-    *_of(_DEVICE.format("select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),
+    *_of(_CPU.format("em/em"), _EM, ("nodes, limit = points.listed.nodes, rules.slope_limit", "nodes, limit = points.listed.nodes, F(1e9)")),
+    *_of(_CPU.format("surface/report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
+    *_of(_DEVICE.format("surface/surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
+    *_of(_DEVICE.format("em/em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
+    *_of(_DEVICE.format("points/select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),
     *_of("ground/stcrf/programs.py", _SHARED, ("name: min(points, limit or points) for", "name: points for")),
     *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_what_a_frame_was_given_is_not_written_again",), ("            setattr(self, name, output)\n        self._next = (), []", "            setattr(self, name, output)")),
     *_of("ground/stcrf/buffers.py", ("ground/test_devices.py::test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was",), ("        input_buffer = self._backend.input_buffer(", "        self.input_buffer = input_buffer = self._backend.input_buffer(")),

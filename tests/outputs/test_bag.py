@@ -221,7 +221,7 @@ def test_without_odometry_the_poses_come_from_tf(tmp_path):
     (tmp_path / "lost").mkdir()
     source = open_source(make_bag(tmp_path / "lost", "mcap", messages, records))
     assert source[0].T_world_sensor is None
-    assert "every scan stands alone" in source_diagnostics(source)[0]
+    assert "every scan is processed on its own" in source_diagnostics(source)[0]
     assert "base_link, odom" in source_diagnostics(source)[0]
     records.append(("/tf_static", 99.0, messages.static("base_link", "lidar_top", 1.7)))
     source = open_source(make_bag(tmp_path, "mcap", messages, records))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
-from roadbed.ground.ego import ego_mask_device as own_body_device
+from roadbed.ground.ego import ego_mask_device
 from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.variance import model as variance
 from roadbed.ground.visibility import model as visibility
@@ -18,7 +18,7 @@ PROGRAMS = {
     "stcrf paper": fine_program(Config.preset("paper")),
     "stcrf default": fine_program(Config.preset("default")),
     "stcrf coarse": coarse_program(Config.preset("default")),
-    "own body": own_body_device.program(Config().vehicle),
+    "ego mask": ego_mask_device.program(Config().vehicle),
     "visibility": visibility.program(visibility.VisibilityModel()),
     "variance": variance.program(VarianceConfig()),
     "occupancy observation": OBSERVE,

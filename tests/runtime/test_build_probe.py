@@ -15,6 +15,7 @@ from functools import cache
 
 import pytest
 
+from roadbed import Config, GroundFilter, OccupancyFilter, Pipeline
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import build_probe, opencl_devices
 from roadbed.runtime.cpu_backend import CpuBackend
@@ -159,3 +160,12 @@ def test_auto_goes_on_with_the_cpu_and_says_why_in_one_line(backend, tmp_path, m
     assert "SIGSEGV" in record.message
     assert "\n" not in record.message
     assert open_backend("auto", name).device.backend == "opencl"
+
+
+def test_stages_with_auto_run_on_the_cpu_where_the_driver_cannot_build_their_programs(backend, tmp_path, monkeypatch):
+    replace_child(monkeypatch, tmp_path, f"echo {build_probe._READY}; kill -ABRT $$")
+    config = Config(backend="auto", device=backend.device.name)
+    for stage in (GroundFilter, OccupancyFilter, Pipeline):
+        assert isinstance(stage(config).backend, CpuBackend)
+    with pytest.raises(DeviceError, match="ground/stcrf"):
+        GroundFilter(config.with_changes(backend="opencl"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far the occupancy of an accelerator is from the CPU's over a drive, given the same scans and the same ground."""
+"""Compares the occupancy of an accelerator with the CPU's over a sequence, with the same scans and ground."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF paper's table II beside ours, and how cost grows with points and cells."""
+"""Time of the ground filter: table II of the STCRF paper, and cost by number of points and cells."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a frame costs the host beside the kernels: calls of Python, their time, and what is asked of the device."""
+"""Host cost of a frame outside kernels: Python calls, their time, launches and copies."""
 
 from __future__ import annotations
 

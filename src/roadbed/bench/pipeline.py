@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The whole chain, scan in to occupancy out: how many frames a second."""
+"""Time per frame of the whole pipeline, from scan to occupancy."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pipeline_rows(
 
 
 def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
-    """The drive forwards and backwards for ever, time running on: the filters never see a jump."""
+    """The sequence forwards and backwards, endlessly, with increasing time: the filters see no jump."""
     step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
     order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
     for number in count():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Timing that can be trusted on a busy machine: many repeats, median and 95th percentile, phases beside the whole."""
+"""Repeated timing for busy machines: median, 95th percentile, processor time and phases."""
 
 from __future__ import annotations
 

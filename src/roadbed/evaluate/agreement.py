@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same scan by several backends: do they agree, and how long does each phase take?"""
+"""Compares backends on one scan: different labels, and time per phase."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""True elevation to hold the estimated surface against: the simulator's, or arrays from a folder."""
+"""Scores the estimated elevation against the simulator's terrain or arrays from a folder."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class SimulatedElevation:
 def elevation_scorer(
     source: Source, folder: Path | None, origin: tuple[float, float], range_m: float
 ) -> ElevationScorer | None:
-    """What elevation can be held against: a folder if given, else the simulator's truth, else nothing."""
+    """The scorer of the elevation: a folder if given, else simulated truth, else None."""
     if folder is not None:
         return ReferenceElevation(folder, *origin)
     return SimulatedElevation(source, range_m) if hasattr(source, "truth") else None

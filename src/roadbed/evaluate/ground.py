@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good is the ground? Labels against true classes, the surface against true elevation, and the time it took."""
+"""Accuracy of the ground: labels against true classes, elevation against true elevation, and time."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _bands(source: Any, index: int, scan: Scan, found: Mask, is_ground: Mask, is
 
 
 def _warm_up(source: Source, config: Config) -> None:
-    """Compile before the clock runs, cold and warm paths both."""
+    """Compile the kernels of a cold and a warm frame before timing."""
     ground = GroundFilter(config)
     for index in range(min(2, len(source))):
         ground(source[index])

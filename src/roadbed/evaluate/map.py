@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map against the terrain of the simulated drive it was made from."""
+"""Accuracy of a map against the terrain of its simulated sequence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places where something moves that nobody annotated: they are left out when false alarms are counted.
+"""Regions with unannotated moving objects, which are excluded from the count of false alarms.
 
 A mask file is JSON: `rectangles` of [x_min, x_max, y_min, y_max], `strips` of [x_0, y_0, x_1, y_1, radius], both always
 masked, and `passers`: places where things pass, each {"rectangle" or "strip", "radius", "frames"?}. A cell of such a

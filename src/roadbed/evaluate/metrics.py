@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers that say how good a result is."""
+"""Scores of segmentation and elevation, and recall by distance and slope."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Score:
 
     @classmethod
     def of(cls, predicted: NDArray[np.bool_], actual: NDArray[np.bool_], scored: NDArray[np.bool_]) -> Score:
-        """Precision is unknown where nothing was called ground, recall where nothing is."""
+        """Precision is NaN without predicted ground, recall is NaN without true ground."""
         true_positive = int(np.count_nonzero(predicted & actual & scored))
         false_positive = int(np.count_nonzero(predicted & ~actual & scored))
         false_negative = int(np.count_nonzero(~predicted & actual & scored))
@@ -44,7 +44,7 @@ class Score:
 
 
 def mean_of_known(values: Iterable[float]) -> float:
-    """The mean of what is not NaN; NaN of nothing."""
+    """Mean of the values that are not NaN; NaN if there are none."""
     known = [value for value in values if not np.isnan(value)]
     return float(np.mean(known)) if known else float("nan")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How good is the occupancy? Against the simulator's truth, or against the boxes annotated in a drive."""
+"""Accuracy of the occupancy against simulated truth or annotated boxes."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def _in_grid(box: Annotation, frame: OccupancyFrame) -> bool:
 
 
 def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -> Masks:
-    """A first pass over the drive in which the masks find what passes through their places."""
+    """A first pass over the sequence, in which the masks find passing objects."""
     if not masks.passers:
         return masks
     ground = Pipeline(config, occupancy=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy against annotated boxes: speeds of movers, dynamic share of what stands, cells that move without reason."""
+"""Occupancy against annotated boxes: speeds of movers, dynamic share of static objects, falsely moving cells."""
 
 from __future__ import annotations
 

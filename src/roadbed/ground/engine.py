@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a ground method asks of the machine it runs on: one protocol, implemented by the CPU and by devices alike."""
+"""The interface between a ground method and the machine it runs on, implemented for the CPU and for devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -17,13 +16,9 @@ from roadbed.core.geometry import Float32, Float64, Pose
 Outputs = Literal["host", "device", "both"]
 
 
-def nothing(*_: object) -> None:
-    """What is to be done where nothing is."""
-
-
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where a scan lies over the lattice: sensor to the lattice's corner, heights from `base` (m)."""
+    """Pose of a scan on the lattice: sensor to the lattice's corner, heights from `base` (m)."""
 
     rotation: Float64  # (3, 3)
     translation: Float64  # (3,) m from the outer corner of node [0][0] and from the base height
@@ -49,34 +44,50 @@ class MovingMask:
 
 
 @dataclass(frozen=True, eq=False)
-class Views:
-    """From where the points of a scan were seen: what tells which of them stand."""
+class SensorViews:
+    """Origins of the sensors that saw a scan: input of the occlusion filter."""
 
     rotation: Float64  # (3, 3) takes points to level axes
-    origins: Float64  # (sensors, 3) m, where each sensor stands in the points' frame
-    sensor: NDArray[np.uint16] | None = None  # (N,) which of them saw each point; None: all the first
+    origins: Float64  # (sensors, 3) m, position of each sensor in the points' frame
+    sensor: NDArray[np.uint16] | None = None  # (N,) index of the sensor that saw each point; None: all the first
 
 
 @dataclass(frozen=True, eq=False)
-class BodyQuestion:
-    """What an engine that can is asked of the own vehicle in a scan."""
+class EgoQuery:
+    """Ego vehicle points to be found by an engine."""
 
     T_vehicle_sensor: Pose
     box: tuple[float, ...] | None  # m: rear, front, right, left, bottom, top; points in it are left out
-    looks: bool  # which cells around the vehicle hold a point is asked too
+    counts_cells: bool  # also report which cells around the vehicle hold a point
 
 
 @dataclass(eq=False)
-class OwnVehicle:
-    """The answer, as far as there is one."""
+class EgoPoints:
+    """Answer to an `EgoQuery`."""
 
-    points: NDArray[np.bool_] | None = None  # (N,) which of them are its own; None: none
-    cells: NDArray[np.bool_] | None = None  # [x][y] which of `own_body.CELLS` hold a point
+    points: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle; None: none
+    cells: NDArray[np.bool_] | None = None  # [x][y] cells of `ego_mask.CELLS` that hold a point
+
+
+@dataclass(frozen=True, eq=False)
+class Exclusion:
+    """Points to leave out of a frame: as a mask (N,), or as a query that a device answers itself; None: none."""
+
+    ego: NDArray[np.bool_] | EgoQuery | None = None  # on the ego vehicle: handled as missing returns
+    non_ground: NDArray[np.bool_] | SensorViews | None = None  # not ground, whatever the surface (occlusion filter)
+
+    @property
+    def ego_mask(self) -> NDArray[np.bool_] | None:
+        return None if isinstance(self.ego, EgoQuery) else self.ego
+
+    @property
+    def non_ground_mask(self) -> NDArray[np.bool_] | None:
+        return None if isinstance(self.non_ground, SensorViews) else self.non_ground
 
 
 @dataclass(frozen=True, eq=False)
 class FrameInput:
-    """All that one frame is computed from, beside the engine's prior."""
+    """Input of one frame, together with the engine's prior."""
 
     points: Any  # (N, 3) float32 in the sensor frame, on the host or on the device
     placement: Placement
@@ -84,15 +95,12 @@ class FrameInput:
     road: float  # m over the base, height of the road under the vehicle
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
-    standing: NDArray[np.bool_] | None = None  # (N,) points that are not ground whatever the surface; None: any may be
-    views: Views | None = None  # from which an engine that can finds those points itself
-    own: NDArray[np.bool_] | None = None  # (N,) points on the own vehicle, where `points` holds them as returns
-    body: BodyQuestion | None = None  # by which an engine that can finds those points itself
+    exclude: Exclusion = Exclusion()
 
 
 @dataclass(frozen=True, eq=False)
 class FrameOutput:
-    """What a method knows after one scan; per point in input order, layers of shape (rows, columns)."""
+    """Result of one scan; per point in input order, layers of shape (rows, columns)."""
 
     label: NDArray[np.uint8]
     ground_probability: Float32
@@ -103,7 +111,7 @@ class FrameOutput:
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
     device: DeviceGround | None = None
-    own: OwnVehicle = field(default_factory=OwnVehicle)  # the answer to `FrameInput.body`
+    ego: EgoPoints = field(default_factory=EgoPoints)  # answer to an `EgoQuery`
 
 
 @dataclass(frozen=True)
@@ -114,33 +122,21 @@ class Misalignment:
     slope_x: float
     slope_y: float
     share: float  # of the points within 0.1 m of the surface
-    fits: bool  # so well that the scan is laid onto it
+    fits: bool  # the scan is corrected by it
 
 
-class Alignment(Protocol):
-    """A scan that an engine lays onto the prior surface before it is used."""
+@dataclass(frozen=True)
+class Alignment:
+    """Request to align a scan with the prior surface before it is used."""
 
+    poses: tuple[float, ...]  # rotation of the sensor by rows, its position and the vehicle's, from corner and base
     radius: float  # m around the sensor in which it is compared with that surface
-    trust: float  # share of what is found there that is taken back
-
-    @property
-    def poses(self) -> tuple[float, ...]:
-        """Rotation of the sensor by rows, its position and the vehicle's, from the lattice's corner and base height."""
-        ...
-
-    def lay(self, found: Misalignment | None) -> bool:
-        """Take how it lies there (None: too little is known); whether the prior is used, which the scan has to fit."""
-        ...
-
-    @property
-    def given(self) -> FrameInput:
-        """The frame's input, as corrected."""
-        ...
+    trust: float  # share of the misalignment that is corrected
 
 
 @dataclass(frozen=True)
 class Rolled:
-    """The lattice moved by whole nodes, and its base rose by `climb` metres."""
+    """The lattice moved by whole nodes, and its base rose by `climb` (m)."""
 
     columns: int
     rows: int
@@ -171,27 +167,31 @@ class GroundEngine(Protocol):
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
         ...
 
-    def begin(
-        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
-    ) -> FrameOutput:
-        """Estimate the surface under a scan and label its points; a device goes on working until `complete`, which
-        fills the arrays. What it leaves for kernels of the next stage can be queued for at once.
+    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+        """Step 1: begin a frame. A device starts computing, and aligns the scan with the prior surface if asked to."""
+        ...
 
-        With an `alignment` the scan is laid onto the prior surface first; `alignment.lay` has been told how it lay
-        there. `meanwhile` is called before that is waited for.
+    def misalignment(self) -> Misalignment | None:
+        """Step 2, after a start with an alignment: what was found; None: too little of the prior surface is known."""
+        ...
+
+    def output(self, given: FrameInput) -> FrameOutput:
+        """Step 3: the surface under a scan and the labels of its points; `given` as corrected by the misalignment.
+
+        A device goes on working until `complete`; kernels of the next stage can be queued at once.
         """
         ...
 
     def complete(self, timings: dict[str, float]) -> None:
-        """Wait for the frame begun last; `timings` gets the seconds of what is done for it."""
+        """Step 4: wait until the arrays are filled; `timings` gets the seconds."""
         ...
 
-    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
-        """Both of them."""
+    def frame(self, given: FrameInput) -> FrameOutput:
+        """All steps, without an alignment."""
         ...
 
     def profile(self, given: FrameInput) -> dict[str, float]:
-        """Seconds per phase of the CPU, or per kernel of a device; the prior stays as it is."""
+        """Seconds per phase of the CPU, or per kernel of a device; the prior does not change."""
         ...
 
     def keep(self) -> None:
@@ -199,5 +199,5 @@ class GroundEngine(Protocol):
         ...
 
     def forget(self) -> None:
-        """The prior knows nothing."""
+        """Empty the prior."""
         ...

@@ -6,7 +6,8 @@ from __future__ import annotations
 import threading
 import time as clock
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
@@ -17,11 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.config import Config
 from roadbed.core.closing import Closed, Closing
 from roadbed.core.errors import ConfigError, DeviceError
-from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan, check_fields
+from roadbed.core.frames import GroundFrame, Moving, Scan, check_fields
 from roadbed.core.geometry import Pose
-from roadbed.ground.ego.ego_mask import EgoMask, Room, without
-from roadbed.ground.engine import Outputs, nothing
-from roadbed.ground.method import GroundMethod, Segmented, looked_at
+from roadbed.ground.ego.ego_mask import EgoMask, without
+from roadbed.ground.engine import Outputs
+from roadbed.ground.method import GroundMethod, Segmented, checked
 from roadbed.kernels import progress as compilation
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
@@ -56,8 +57,7 @@ class GroundFilter(Closing):
         programs = partial(device_programs, self.config)
         self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
         self._turn = threading.RLock()
-        self._own_body, self._room = EgoMask(self.config.vehicle), Room(self.backend)
-        self._mounted: dict[str, Pose] = {}  # where each sensor sat in its last scan
+        self._ego = EgoMask(self.config.vehicle, self.backend)
         _check_outputs(outputs, self.config, self.backend)
         self._method = _method(self.config, self.backend, map_folder, outputs, check_fields(fields, FIELDS))
 
@@ -69,27 +69,22 @@ class GroundFilter(Closing):
         moving: Moving | None = None,
     ) -> GroundFrame:
         """Label every point of a scan and estimate the surface under it."""
-        with self.under_way(Scan.of(scan, T_world_sensor, time), moving) as ground:
+        with self.begin(Scan.of(scan, T_world_sensor, time), moving) as task:
             pass
-        return ground.frame
+        return task.frame
 
-    def under_way(
-        self, scan: Scan, moving: Moving | None = None, meanwhile: Callable[[Mounting], object] = nothing
-    ) -> GroundUnderWay:
-        """The same for who has work for the device that follows: `with ground.under_way(scan) as begun:`.
-
-        `meanwhile` is called with the scan's mounting while a device begins.
-        """
-        return GroundUnderWay(self, scan, moving, meanwhile)
+    def begin(self, scan: Scan, moving: Moving | None = None) -> GroundTask:
+        """The same in steps, for a next stage on the same device: `with ground.begin(scan) as task:`."""
+        return GroundTask(self, scan, moving)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:
         """One frame per scan, in order. On an accelerator scans without odometry are computed several at a time."""
-        under_way: deque[tuple[Scan, NDArray[np.bool_] | None]] = deque()
+        entered: deque[tuple[Scan, NDArray[np.bool_] | None]] = deque()
 
         def entering() -> Iterator[Scan]:
             for scan in scans:
-                under_way.append((scan, self._own_body.points_of(scan, self._where_it_sat(scan))))
-                yield without(*under_way[-1])
+                entered.append((scan, self._ego.mask(scan)))
+                yield without(*entered[-1])
 
         results = self._method.batch(entering())
         while True:
@@ -98,8 +93,8 @@ class GroundFilter(Closing):
                 found = next(results, None)
             if found is None:
                 return
-            scan, own = under_way.popleft()
-            yield looked_at(found[1].frame(scan, own))
+            scan, ego_mask = entered.popleft()
+            yield checked(replace(found[1], ego_mask=ego_mask).frame(scan))
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
@@ -120,85 +115,77 @@ class GroundFilter(Closing):
                 self._method = cast(GroundMethod, Closed(self))
 
     def reset(self) -> None:
-        """Forget the surface, the poses, and the mountings and the own body where they were estimated."""
+        """Forget the surface, the poses, and the mountings and the ego vehicle where they were estimated."""
         with self._turn:
             self._method.reset()
-            self._own_body.reset()
-            self._mounted.clear()
-
-    def _learn(self, scan: Scan, found: Segmented) -> None:
-        """What a scan says of the vehicle, for those that follow."""
-        T_vehicle_sensor = found.mounting.T_vehicle_sensor
-        self._mounted[scan.sensor] = T_vehicle_sensor
-        self._own_body.look(scan, T_vehicle_sensor, found.output.own.cells)
-
-    def _segment(
-        self, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
-    ) -> tuple[Segmented, NDArray[np.bool_] | None]:
-        """What is found in a scan, and which of its points are the own vehicle's."""
-        mounted = self._where_it_sat(scan)
-        if mounted is not None and self._method.finds_own(scan):
-            question = self._own_body.question(scan, mounted)
-            found = self._method.segment(scan, moving, None, question, meanwhile)
-            return found, found.output.own.points
-        own = self._own_body.points_of(scan, mounted)
-        if own is not None and self._method.leaves_out(scan):
-            return self._method.segment(scan, moving, own, None, meanwhile), own
-        return self._method.segment(without(scan, own, self._room), moving, None, None, meanwhile), own
-
-    def _where_it_sat(self, scan: Scan) -> Pose | None:
-        """Where the sensor sits, as the scan says or as was found in an earlier one; None: it is not known yet."""
-        return scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
+            self._ego.reset()
 
 
-class GroundUnderWay:
-    """A scan's ground within a `with`: its `frame` says where everything lies and how much there is of it, while a
-    device may still be filling its arrays. After the `with`, or after `complete`, everything is there.
+class GroundTask:
+    """The ground of one scan within a `with` statement, computed step by step; other calls wait until its end.
 
-    Nobody else gets a turn at the filter before its end.
+    `mounting` is known at once, `frame` once the scan is aligned, and its arrays are filled after `complete` or after
+    the `with` statement. Between the steps a device computes while the caller does something else.
     """
 
-    def __init__(
-        self, owner: GroundFilter, scan: Scan, moving: Moving | None, meanwhile: Callable[[Mounting], object]
-    ) -> None:
-        self._owner, self._scan, self._moving, self._meanwhile = owner, scan, moving, meanwhile
-        self._seconds, self._learnt, self._completed = 0.0, False, False
+    def __init__(self, owner: GroundFilter, scan: Scan, moving: Moving | None) -> None:
+        self._owner, self._scan, self._moving = owner, scan, moving
+        self._seconds, self._updated, self._completed = 0.0, False, False
+        self._found: Segmented | None = None
+        self._frame: GroundFrame | None = None
 
-    def __enter__(self) -> GroundUnderWay:
+    def __enter__(self) -> GroundTask:
         begin, owner = clock.perf_counter(), self._owner
         refuse_after_fork()
         owner._turn.acquire()
         try:
             with translate_error(owner.backend):
-                self._found, own = owner._segment(self._scan, self._moving, self._meanwhile)
-            self.frame = self._found.frame(self._scan, own)
+                self._started = owner._method.start(self._scan, self._moving, owner._ego)
         except BaseException:
             owner._turn.release()
             raise
+        self.mounting = self._started.mounting
         self._seconds = clock.perf_counter() - begin
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         try:
-            self.complete()
+            if kind is None or self._found is not None:
+                self.complete()
         finally:
             self._owner._turn.release()
 
-    def learn(self) -> None:
-        """What the scans after it will need of this one: the host's work while the device works."""
-        if not self._learnt:
-            self._learnt = True
-            self._owner._learn(self._scan, self._found)
+    @property
+    def frame(self) -> GroundFrame:
+        """The frame; a device may still be filling its arrays."""
+        if self._frame is None:
+            self._frame = self._segmented().frame(self._scan)
+        return self._frame
+
+    def _segmented(self) -> Segmented:
+        if self._found is None:
+            begin = clock.perf_counter()
+            with translate_error(self._owner.backend):
+                self._found = self._started.result()
+            self._seconds += clock.perf_counter() - begin
+        return self._found
+
+    def update(self) -> None:
+        """Update the ego vehicle's estimate for the next scans: work of the host while a device computes."""
+        if not self._updated:
+            self._updated, found = True, self._segmented()
+            self._owner._ego.update(self._scan, self.mounting.T_vehicle_sensor, found.output.ego.cells)
 
     def complete(self) -> None:
-        """Wait for the device."""
+        """Wait until the arrays of the frame are filled."""
+        found, frame = self._segmented(), self.frame
         if not self._completed:
             begin, self._completed = clock.perf_counter(), True
-            self.learn()
+            self.update()
             with translate_error(self._owner.backend):
-                self._found.complete()
-            self.frame = looked_at(self.frame)
-            self._found.timings["total"] = self._seconds + clock.perf_counter() - begin
+                found.complete()
+            self._frame = checked(frame)
+            found.timings["total"] = self._seconds + clock.perf_counter() - begin
             compilation.ready("ground")
 
 
@@ -221,8 +208,12 @@ def device_programs(config: Config, device: Device) -> list[Program]:
     from roadbed.ground.visibility.model import VisibilityModel
     from roadbed.ground.visibility.model import program as visibility_program
 
-    programs = [fine_program(config), coarse_program(config), ego_program(config.vehicle)]
-    return [*programs, visibility_program(VisibilityModel())] if device.has_double else programs
+    programs = [fine_program(config), ego_program(config.vehicle)]
+    if config.ground.uses("coarse_start"):
+        programs.append(coarse_program(config))
+    if config.ground.uses("visibility") and device.has_double:
+        programs.append(visibility_program(VisibilityModel()))
+    return programs
 
 
 def _method(

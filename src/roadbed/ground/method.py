@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ground filter asks of a method, and what a method gives back."""
+"""The interface between the ground filter and a ground method, and the result of a method."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan
 from roadbed.core.geometry import Grid, Pose
-from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
+from roadbed.ground.ego.ego_mask import EgoMask
+from roadbed.ground.engine import FrameOutput
 
-_SOME = 64  # labels, one of which usually says something
+_SOME = 64  # labels that are checked first: usually one of them is not unknown
+
+
+def _is_complete() -> None:
+    """Nothing to wait for."""
 
 
 @dataclass(frozen=True, eq=False)
 class Segmented:
-    """What a method found in one scan, and where its lattice lies.
+    """Result of a method for one scan, and the pose of its grid.
 
-    A device may still be at work: `complete` waits for it, and then the arrays are filled.
+    A device may still be computing: `complete` waits for it, then the arrays are filled.
     """
 
     output: FrameOutput
@@ -32,10 +37,11 @@ class Segmented:
     used_prior: bool = False
     diagnostics: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
-    complete: Callable[[], object] = nothing
+    ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle
+    complete: Callable[[], object] = _is_complete
 
-    def frame(self, scan: Scan, ego_mask: NDArray[np.bool_] | None = None) -> GroundFrame:
-        """As the caller gets it, but for what `looked_at` notices once it is complete."""
+    def frame(self, scan: Scan) -> GroundFrame:
+        """The frame of the original scan; `checked` adds diagnostics once it is complete."""
         output = self.output
         return GroundFrame(
             label=output.label,
@@ -49,7 +55,7 @@ class Segmented:
             mounting=self.mounting,
             scan=scan,
             time=scan.time,
-            ego_mask=ego_mask,
+            ego_mask=self.ego_mask,
             T_world_grid=self.T_world_grid,
             used_prior=self.used_prior,
             cells=output.cells,
@@ -59,14 +65,14 @@ class Segmented:
         )
 
 
-def looked_at(frame: GroundFrame) -> GroundFrame:
-    """The frame, with a note where nothing of its scan could be used."""
-    noticed = _unusable(frame.label)
-    return replace(frame, diagnostics=frame.diagnostics + noticed) if noticed else frame
+def checked(frame: GroundFrame) -> GroundFrame:
+    """The frame, with a diagnostic where no point of its scan could be used."""
+    found = _unusable(frame.label)
+    return replace(frame, diagnostics=frame.diagnostics + found) if found else frame
 
 
 def _unusable(label: Any) -> tuple[str, ...]:
-    """A note about a scan of which nothing could be used; labels that stay on a device are not looked at."""
+    """Diagnostic about a scan of which no point could be used; labels that stay on a device are not checked."""
     if not isinstance(label, np.ndarray):
         return ()
     if np.count_nonzero(label[:_SOME]) or label.view(np.bool_).any():  # counting a few is done before `any` has begun
@@ -76,34 +82,23 @@ def _unusable(label: Any) -> tuple[str, ...]:
     return (f"none of the {len(label)} points lies over the lattice and is a number: nothing new is known",)
 
 
+@dataclass(frozen=True, eq=False)
+class Started:
+    """A scan that a device may be computing: its mounting is known, `result` waits for the rest."""
+
+    mounting: Mounting
+    result: Callable[[], Segmented]
+
+
 class GroundMethod(Protocol):
-    """One way to find the ground in scans that come one after the other."""
+    """One way to segment the ground in a sequence of scans."""
 
-    def leaves_out(self, scan: Scan) -> bool:
-        """Whether `segment` leaves out points of this scan by a mask; else they must be missing returns already."""
-        ...
-
-    def finds_own(self, scan: Scan) -> bool:
-        """Whether `segment` finds the own vehicle's points of this scan itself, and leaves them out."""
-        ...
-
-    def segment(
-        self,
-        scan: Scan,
-        moving: Moving | None = None,
-        own: NDArray[np.bool_] | None = None,
-        body: BodyQuestion | None = None,
-        meanwhile: Callable[[Mounting], object] = nothing,
-    ) -> Segmented:
-        """One scan, without its `own` points if it can leave some out, or without those that it finds by what is asked
-        of the own `body`; the next one after it is complete.
-
-        `meanwhile` is called with its mounting, once that is known, while a device works.
-        """
+    def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
+        """Start one scan, without its points on the ego vehicle; the next one after its result is complete."""
         ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
-        """One result per scan, in order."""
+        """One result per scan, in order; points on the ego vehicle are missing returns already."""
         ...
 
     def profile(self, scan: Scan) -> dict[str, float]:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files from anywhere: read with nothing believed that was not checked against the bytes that are there."""
+"""Safe file access: every size in a file is checked against its length before memory is allocated."""

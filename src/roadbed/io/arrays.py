@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy's file formats: `.npy` arrays and `.npz` archives of them. Nothing is ever unpickled."""
+"""NumPy files: `.npy` arrays and `.npz` archives. Nothing is unpickled."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
 from roadbed.io.foreign import foreign_errors
 
-NUMBERS = "fiub"  # kinds of dtype: floating point, integers of both signs, truth values
+NUMBERS = "fiub"  # kinds of dtype: float, int, uint, bool
 _TEXT = "US"
-# What NumPy itself writes; Python's reader of the others has no bound on what it unpacks.
+# What NumPy writes; zipfile unpacks other methods without a limit.
 _COMPRESSIONS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
@@ -28,15 +28,15 @@ def read_array(path: str | Path) -> NDArray:
     return parse_array(read_bytes(path), str(path))
 
 
-def read_arrays(path: str | Path, wanted: Callable[[str], bool] = lambda name: True) -> dict[str, NDArray]:
-    """The arrays of an `.npz` archive whose names are wanted; what they claim to hold is checked before any is read."""
+def read_arrays(path: str | Path, select: Callable[[str], bool] = lambda name: True) -> dict[str, NDArray]:
+    """The arrays of an `.npz` archive whose names pass `select`; their claimed size is checked before reading."""
     data = read_bytes(path)
     arrays = {}
     with foreign_errors(path, "npz archive"), zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {
             member.filename.removesuffix(".npy"): member
             for member in archive.infolist()
-            if member.filename.endswith(".npy") and wanted(member.filename.removesuffix(".npy"))
+            if member.filename.endswith(".npy") and select(member.filename.removesuffix(".npy"))
         }
         for name, member in members.items():
             if member.compress_type not in _COMPRESSIONS:
@@ -46,13 +46,13 @@ def read_arrays(path: str | Path, wanted: Callable[[str], bool] = lambda name: T
                 )
         check_claim(sum(member.file_size for member in members.values()), len(data), str(path))
         for name, member in members.items():
-            with archive.open(member) as stream:  # without a length it would unpack all, whatever the size says
+            with archive.open(member) as stream:  # read() without a length would ignore the claimed size
                 arrays[name] = parse_array(stream.read(member.file_size), f"{path}: {name}")
     return arrays
 
 
 def parse_array(data: bytes, where: str) -> NDArray:
-    """One array in NumPy's file format, its size checked against the bytes that follow before it is made."""
+    """One array in NumPy's file format; its size is checked against the bytes that follow before allocation."""
     if not data:
         raise InputError(f"{where}: found an empty file, expected a NumPy array")
     stream = io.BytesIO(data)
@@ -71,7 +71,7 @@ def parse_array(data: bytes, where: str) -> NDArray:
     expected, found = count * dtype.itemsize, len(data) - stream.tell()
     if expected > found:
         raise InputError(f"{where}: shape {shape} of {dtype.name}: found {found} bytes, expected {expected}")
-    with foreign_errors(where, "NumPy array"):  # more dimensions than NumPy has, or a size whose product overflows
+    with foreign_errors(where, "NumPy array"):  # too many dimensions, or a size that overflows
         if not count:
             return np.empty(shape, dtype.newbyteorder("="))
         values = np.frombuffer(data, dtype, count, stream.tell()).reshape(shape, order="F" if fortran_order else "C")
@@ -79,14 +79,14 @@ def parse_array(data: bytes, where: str) -> NDArray:
 
 
 def check_numbers(values: NDArray, where: str) -> NDArray:
-    """The array, refused where it holds text, dates or complex numbers."""
+    """The array; text, dates and complex numbers are an error."""
     if values.dtype.kind not in NUMBERS:
         raise InputError(f"{where}: dtype: found {values.dtype}, expected numbers")
     return values
 
 
 def _check_dtype(dtype: np.dtype, where: str) -> None:
-    """Numbers, text, and records of them; each of at least a byte."""
+    """Accept numbers, text and records of them, each of at least one byte."""
     if dtype.hasobject:
         raise InputError(f"{where}: dtype: found Python objects, expected plain numbers (nothing is unpickled)")
     base = dtype.subdtype[0] if dtype.subdtype else dtype

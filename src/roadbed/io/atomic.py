@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files appear whole or not at all: written under a temporary name, then renamed."""
+"""Atomic writes: files are written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import IO
 from roadbed.core.errors import OutputError
 
 _PREFIX, _SUFFIX = ".roadbed-", ".tmp"
-_FILES_PER_WRITE = 16  # names looked at per write, on average: folders of many files stay cheap to write into
-_writes_until_look: dict[Path, int] = {}
+_FILES_PER_WRITE = 16  # names checked per write, on average: writing into large folders stays cheap
+_writes_until_check: dict[Path, int] = {}
 
 
 @contextmanager
 def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
-    """A binary file that replaces `path` when the block ends well and leaves no trace when it raises."""
+    """A binary file that replaces `path` when the block ends, and is removed when it raises."""
     path = Path(path)
     with output_errors(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -40,7 +40,7 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def output_errors(path: str | Path) -> Iterator[None]:
-    """Turn what the system says about full disks, read-only folders and impossible names into one line on `path`."""
+    """Turn OSError (full disk, read-only folder, invalid name) into OutputError with one line on `path`."""
     try:
         yield
     except OutputError:
@@ -52,31 +52,31 @@ def output_errors(path: str | Path) -> Iterator[None]:
 
 
 def _create_locked(folder: Path) -> tuple[Path, int]:
-    """A new temporary file, locked while this process lives: the kernel lets go of the lock of a killed one."""
+    """A new temporary file, locked while this process lives; the kernel releases the lock of a killed process."""
     while True:
         temporary = folder / f"{_PREFIX}{os.urandom(8).hex()}{_SUFFIX}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        with suppress(OSError):  # where a file system has no locks, nobody can take the file for abandoned either
+        with suppress(OSError):  # file systems without locks: no file counts as abandoned there
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         if os.fstat(descriptor).st_nlink:
             return temporary, descriptor
-        os.close(descriptor)  # removed as abandoned in the moment before it was locked
+        os.close(descriptor)  # another process removed it as abandoned before it was locked
 
 
 def _remove_abandoned(folder: Path) -> None:
-    """Remove temporary files of processes that were killed; those still being written are locked and stay."""
-    wait = _writes_until_look.get(folder, 0)
+    """Remove temporary files of killed processes; files being written are locked and stay."""
+    wait = _writes_until_check.get(folder, 0)
     if wait:
-        _writes_until_look[folder] = wait - 1
+        _writes_until_check[folder] = wait - 1
         return
     try:
         names = os.listdir(folder)
-    except OSError:  # a folder may be open to writing but not to reading
+    except OSError:  # a folder may be writable but not readable
         return
-    _writes_until_look[folder] = len(names) // _FILES_PER_WRITE
+    _writes_until_check[folder] = len(names) // _FILES_PER_WRITE
     for name in names:
         if name.startswith(_PREFIX) and name.endswith(_SUFFIX):
-            with suppress(OSError):  # locked, gone already, or somebody else's
+            with suppress(OSError):  # locked, already removed, or owned by another user
                 _remove_unlocked(folder / name)
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much a file may unpack to: 64 times its size, and always 32 MiB.
+"""Limits against decompression bombs: a file may unpack to 64 times its size, and always to 32 MiB.
 
 An organised scan of which one point in a hundred came back compresses by up to 52 (zstd) and a scan in LAZ with ten
 empty dimensions by 51; a scan of nothing but zeros compresses by any factor, but is one scan: 128 x 4096 points of
-48 bytes are 24 MiB. What claims more is damaged, or made to fill the memory.
+48 bytes are 24 MiB. A file that claims more is damaged or malicious.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PIECE = 1 << 20
 
 
 class Decompressor(Protocol):
-    """What bz2, lzma, lz4 and zstd offer alike."""
+    """The common interface of bz2, lzma, lz4 and zstd."""
 
     @property
     def eof(self) -> bool: ...
@@ -29,12 +29,12 @@ class Decompressor(Protocol):
 
 
 def allowance(stored: int) -> int:
-    """Bytes that `stored` bytes of a file may become."""
+    """Bytes that `stored` bytes of a file may unpack to."""
     return max(ALWAYS_ALLOWED, GREATEST_RATIO * stored)
 
 
 def check_claim(claimed: int, stored: int, where: str) -> None:
-    """Refuse a size that a file only claims, before anything is made for it."""
+    """Refuse a claimed size that exceeds the limit, before memory is allocated."""
     if claimed > allowance(stored):
         raise InputError(
             f"{where}: promises to unpack to {claimed} bytes, expected at most {allowance(stored)} from {stored}"
@@ -42,7 +42,7 @@ def check_claim(claimed: int, stored: int, where: str) -> None:
 
 
 def unpack(make: Callable[[], Decompressor], data: bytes, where: str) -> bytes:
-    """Decompressed data of one stream or several, in pieces, so that no more than the allowance is ever made."""
+    """Decompress one or more streams in pieces, never more than the allowance."""
     most = allowance(len(data))
     stored, pieces, total = len(data), [], 0
     rest: bytes | None = data

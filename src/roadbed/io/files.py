@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Regular files read whole: no pipe or device that never ends, nothing larger than the free memory."""
+"""Read regular files whole: no pipes or devices, nothing larger than the free memory."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.memory import available_bytes
 
-_SURELY_FITS = 64 << 20  # bytes; not worth asking how much memory is free
+_SURELY_FITS = 64 << 20  # bytes; below it free memory is not checked
 _KINDS = (
     (stat.S_ISFIFO, "a pipe"),
     (stat.S_ISCHR, "a device"),
@@ -26,7 +26,7 @@ _KINDS = (
 
 
 class _BoundedFile(io.BufferedReader):
-    """A file of which no more is asked for than there is: Python makes room for what is asked before it looks."""
+    """Limits reads to the file size: Python allocates the requested size before it reads."""
 
     def __init__(self, descriptor: int, size: int) -> None:
         super().__init__(io.FileIO(descriptor))
@@ -37,9 +37,9 @@ class _BoundedFile(io.BufferedReader):
 
 
 def open_regular(path: str | Path) -> BinaryIO:
-    """The file open for reading; missing, unreadable or not a regular file: one line."""
+    """The file, open for reading; a missing, unreadable or irregular file is an InputError."""
     try:
-        # Not to wait for a writer of a pipe; the flag means nothing to a regular file.
+        # O_NONBLOCK: do not wait for the writer of a pipe; no effect on regular files.
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise InputError(f"{path}: no such file") from None
@@ -55,18 +55,18 @@ def open_regular(path: str | Path) -> BinaryIO:
 
 
 def check_regular(path: str | Path) -> int:
-    """The size of a regular file that can be read; for those that a library opens by name."""
+    """The size of a readable regular file; for files that a library opens by name."""
     with open_regular(path) as file:
         return os.fstat(file.fileno()).st_size
 
 
 def read_bytes(path: str | Path) -> bytes:
-    """The whole file; one line where it cannot be had."""
+    """The content of the file; InputError where it cannot be read."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         free = available_bytes() if size > _SURELY_FITS else None
         if free is not None and size > free:
-            raise InputError(f"{path}: found {size} bytes, expected at most {free}, the memory that is free")
+            raise InputError(f"{path}: found {size} bytes, expected at most {free}, the free memory")
         try:
             return file.read()
         except MemoryError:
@@ -76,7 +76,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 
 def too_large(path: str | Path) -> InputError:
-    """The error for a file that did not fit into memory after all."""
+    """The error for a file that does not fit into memory."""
     return InputError(f"{path}: found {os.stat(path).st_size} bytes, expected a file that fits into the free memory")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What other people's libraries raise on a damaged file."""
+"""Errors of third-party libraries on damaged files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roadbed.core.errors import InputError
 
 @contextmanager
 def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
-    """Turn whatever a format's own library raises on a damaged file into one line; it documents no closed list."""
+    """Turn any exception of a format library into InputError with one line; libraries document no closed list."""
     try:
         yield
     except InputError:
@@ -20,7 +20,7 @@ def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
     except (Exception, SystemExit) as error:
         raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error
     except BaseException as error:
-        # Rust extensions raise their panics outside the Exception tree; an interrupt stays an interrupt.
+        # Rust panics are BaseExceptions; KeyboardInterrupt passes.
         if type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error

@@ -24,6 +24,7 @@ import numba
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^\s*(?:from\s+(roadbed[\w.]*)\s+import\s+(\([^)]*\)|.*)|import\s+(roadbed[\w.]*))", re.MULTILINE)
+_NOT_IN_KERNELS = {_PACKAGE / name for name in ("__init__.py", "kernels/cache.py", "kernels/progress.py")}
 _DAY = 86400.0  # s
 _UNUSED_DAYS = 60  # after which a folder is removed
 _config: Any = numba.config
@@ -69,7 +70,13 @@ def digest_of(*files: Path) -> str:
         if name not in found:
             found[name], imported = _read(file)
             waiting += imported
-    described = (numba.__version__, [getattr(_config, name, None) for name in settings], sorted(found.items()))
+    # Numba keeps the kernels of each checkout apart, so a proof of one says nothing about another.
+    described = (
+        str(_PACKAGE),
+        numba.__version__,
+        [getattr(_config, name, None) for name in settings],
+        sorted(found.items()),
+    )
     return hashlib.sha256(repr(described).encode()).hexdigest()[:16]
 
 
@@ -83,8 +90,7 @@ def _read(file: Path) -> tuple[bytes, tuple[Path, ...]]:
         for candidate in (parts, *([*parts, name] for name in re.findall(r"\w+", names))):
             path = _PACKAGE.joinpath(*candidate)
             imported |= {one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()}
-    imported.discard(_PACKAGE / "__init__.py")  # it imports nothing by itself
-    return hashlib.sha256(source).digest(), tuple(imported)
+    return hashlib.sha256(source).digest(), tuple(imported - _NOT_IN_KERNELS)
 
 
 @cache

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tiles of a map folder, a bounded number of them in memory; changed ones are written when they leave."""
+"""Least-recently-used cache of the tiles of a map folder; changed tiles are written when they are dropped."""
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
@@ -21,7 +20,7 @@ Key = tuple[int, int]  # row, column
 
 
 class Tile(Protocol):
-    """What one file holds."""
+    """The content of one file."""
 
     changed: bool
 
@@ -29,7 +28,7 @@ class Tile(Protocol):
 
     @classmethod
     def of(cls, arrays: dict[str, NDArray]) -> Tile:
-        """From the arrays of a file; ValueError or KeyError where they are none of a tile."""
+        """From the arrays of a file; ValueError or KeyError where they do not form a tile."""
         ...
 
 
@@ -67,10 +66,10 @@ class TileCache(Generic[T]):
         return tile
 
     def trim(self) -> None:
-        """Write and drop the tiles that were not used for longest."""
+        """Write and drop the least recently used tiles."""
         while len(self._tiles) > self.most_in_memory:
             key, tile = next(iter(self._tiles.items()))
-            self._write(key, tile)  # before it is dropped: a full disk loses nothing that is in memory
+            self._write(key, tile)  # written before it is dropped, so that a full disk loses nothing
             del self._tiles[key]
 
     def flush(self) -> None:
@@ -80,7 +79,9 @@ class TileCache(Generic[T]):
 
     def keys(self) -> list[Key]:
         """The tiles on disk, row by row."""
-        return sorted(_keys(self.folder, self.name))
+        pattern = re.compile(rf"{self.name}_(-?[0-9]{{1,9}})_(-?[0-9]{{1,9}})\.npz")
+        found = (pattern.fullmatch(path.name) for path in self.folder.iterdir())
+        return sorted((int(match[1]), int(match[2])) for match in found if match)
 
     def path(self, key: Key) -> Path:
         return self.folder / f"{self.name}_{key[0]}_{key[1]}.npz"
@@ -90,11 +91,3 @@ class TileCache(Generic[T]):
             with atomic_write(self.path(key)) as file:
                 np.savez_compressed(file, **tile.arrays())  # type: ignore[arg-type]
             tile.changed = False
-
-
-def _keys(folder: Path, name: str) -> Iterator[Key]:
-    pattern = re.compile(rf"{name}_(-?[0-9]{{1,9}})_(-?[0-9]{{1,9}})\.npz")
-    for path in folder.iterdir():
-        found = pattern.fullmatch(path.name)
-        if found:
-            yield int(found[1]), int(found[2])

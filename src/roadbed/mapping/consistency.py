@@ -10,32 +10,32 @@ from numpy.typing import NDArray
 
 from roadbed.mapping.information import POINT_NOISE, Planes, SurfaceParameters
 
-_BESIDE = [(rows, columns) for rows in (-1, 0, 1) for columns in (-1, 0, 1) if rows or columns]
+_NEIGHBOURS = [(rows, columns) for rows in (-1, 0, 1) for columns in (-1, 0, 1) if rows or columns]
 
 
 def consistent_planes(planes: Planes, spacing: float, rules: SurfaceParameters) -> Planes:
-    """Planes with the variance that those beside them tell; unknown where they contradict these, and on islands.
+    """Planes with a variance from their neighbours; unknown where they contradict these, and in small components.
 
-    The outermost two nodes of each side lack neighbours: what is said of them is not to be used.
+    The outermost two nodes of each side lack neighbours: their result is not valid.
     """
     elevation, variance = planes.elevation, planes.variance
     unknown = ~planes.known
     if rules.disagreement:
         bump = _bumps(planes, spacing)
         unknown |= ~(variance + rules.disagreement * bump <= rules.known_variance)
-        # Its points come from many scans: unlike in one frame, neighbours do not count the same ones again.
+        # The points come from many scans: unlike in one frame, neighbours do not share points.
         point = POINT_NOISE + _mean_around(bump, planes.known)
         variance = np.minimum(variance / rules.point_variance * point + bump, rules.known_variance)
     if rules.islands:
-        unknown |= _islands(~unknown, rules.islands)
+        unknown |= _small_components(~unknown, rules.islands)
     layers = elevation, planes.slope_x, planes.slope_y, variance
     return Planes(*(np.where(unknown, np.nan, layer) for layer in layers))
 
 
 def _bumps(planes: Planes, spacing: float) -> NDArray:
-    """m^2, mean squared difference between each height and the planes of the known nodes beside it."""
+    """m^2, mean squared difference between each height and the planes of its known neighbours."""
     total, beside = np.zeros(planes.elevation.shape), np.zeros(planes.elevation.shape)
-    for rows, columns in _BESIDE:
+    for rows, columns in _NEIGHBOURS:
         height, slope_x, slope_y = (
             np.roll(layer, (rows, columns), (0, 1)) for layer in (planes.elevation, planes.slope_x, planes.slope_y)
         )
@@ -53,27 +53,27 @@ def _mean_around(values: NDArray, known: NDArray[np.bool_]) -> NDArray:
     return total / np.maximum(count, 1)
 
 
-def _islands(known: NDArray[np.bool_], fewest: float) -> NDArray[np.bool_]:
-    """Nodes of components of fewer nodes; one that reaches the edge may go on beyond it."""
-    mainland = known.copy()
-    mainland[1:-1, 1:-1] = False
-    side = math.ceil(math.sqrt(fewest))  # a whole block of known nodes is no island: few nodes are left to look at
+def _small_components(known: NDArray[np.bool_], fewest: float) -> NDArray[np.bool_]:
+    """Nodes of components with fewer than `fewest` nodes; those at the border may continue beyond it."""
+    large = known.copy()
+    large[1:-1, 1:-1] = False
+    side = math.ceil(math.sqrt(fewest))  # a full block of known nodes is large enough: few nodes are left to check
     rows, columns = (n // side for n in known.shape)
     whole = known[: rows * side, : columns * side].reshape(rows, side, columns, side).all(axis=(1, 3))
-    mainland[: rows * side, : columns * side] |= whole.repeat(side, 0).repeat(side, 1)
-    left, islands = known & ~_component(mainland, known), np.zeros_like(known)
+    large[: rows * side, : columns * side] |= whole.repeat(side, 0).repeat(side, 1)
+    left, small = known & ~_component(large, known), np.zeros_like(known)
     while left.any():
         first = np.zeros_like(known)
         first.flat[left.argmax()] = True
         one = _component(first, left)
         left &= ~one
         if np.count_nonzero(one) < fewest:
-            islands |= one
-    return islands
+            small |= one
+    return small
 
 
 def _component(start: NDArray[np.bool_], inside: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The 8-connected nodes `inside` that hang together with those at the start."""
+    """The nodes `inside` that are 8-connected to the start nodes."""
     reached, grown = np.zeros_like(start), start
     while (grown != reached).any():
         reached = grown

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What holds for a whole map: its node spacing, its frame, and how information becomes metres; one file, map.json."""
+"""The index of a map: node spacing, frame, and surface parameters; one file, map.json."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class MapIndex:
     """The index of a map."""
 
     spacing: float  # m between nodes
-    T_map_world: Pose  # from the odometry's world to the frame of the tiles
+    T_map_world: Pose  # from the odometry's world frame to the frame of the tiles
     surface: SurfaceParameters
 
     @classmethod
     def read(cls, folder: Path, spacing: float | None = None) -> MapIndex | None:
-        """The index in a folder, None where there is none; another spacing than the one expected is refused."""
+        """The index in a folder, None where there is none; another spacing than `spacing` is an error."""
         path = folder / _NAME
         if not path.exists():
             return None
@@ -50,7 +50,7 @@ class MapIndex:
 
     @classmethod
     def of(cls, folder: Path) -> MapIndex:
-        """The index of a map that must be there."""
+        """The index of an existing map."""
         index = cls.read(folder)
         if index is None:
             found = "no such folder" if not folder.is_dir() else f"found no {_NAME}"

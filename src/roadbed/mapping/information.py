@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Information about planes: per node P = (p00 p01 p02 p11 p12 p22) and X = P (h, sx, sy), nine layers in this order."""
+"""Planes in information form: nine layers per node, P = (p00 p01 p02 p11 p12 p22) and X = P (h, sx, sy)."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from roadbed.core.errors import InputError
 from roadbed.core.geometry import Float32, Float64
 
 POINT_NOISE = 2.2e-6  # m^2 of one effective point on a perfect plane: 1.5 mm
-_LEAST = 1e-6  # information about a slope, so that planes of which nothing but a height is known can be solved
+_LEAST = 1e-6  # least information on a slope, so that planes with only a height can be solved
 
 
 @dataclass(frozen=True)
 class SurfaceParameters:
-    """How information becomes a surface, as the ground filter that gathered it was told."""
+    """How information becomes a surface: the settings of the ground filter that collected it."""
 
-    height_information: float = 2e-4  # effective points of the weak expectation that a surface also rests on
+    height_information: float = 2e-4  # effective points of the weak prior of the solve
     slope_information: float = 0.06
     point_variance: float = 0.0025  # m^2 of one effective point
-    known_variance: float = 0.0625  # m^2 of doubt, beyond it the surface is unknown
-    disagreement: float = 1.5  # doubt per squared difference from the planes beside; 0: these are not asked
-    islands: float = 60  # connected nodes that a surface needs; 0: any
+    known_variance: float = 0.0625  # m^2, the surface is unknown above it
+    disagreement: float = 1.5  # added variance per squared difference from neighbouring planes; 0: off
+    islands: float = 60  # smallest component of connected nodes; 0: any
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
@@ -34,9 +34,9 @@ class SurfaceParameters:
 
 @dataclass(frozen=True, eq=False)
 class Planes:
-    """The surface of nodes, arrays of one shape (rows, columns); NaN where it is unknown."""
+    """The surface at the nodes, arrays (rows, columns); NaN where unknown."""
 
-    elevation: Float64  # m, over the same zero as the base
+    elevation: Float64  # m, in the frame of the base
     slope_x: Float64  # dz/dx
     slope_y: Float64
     variance: Float64  # m^2 of the elevation
@@ -52,7 +52,7 @@ class Planes:
 
 
 def raise_base(information: Float32, by: float) -> None:
-    """Count heights from a base that lies `by` metres higher: X - P (by, 0, 0), in place on (rows, 9, columns)."""
+    """Make heights relative to a base `by` metres higher: X - P (by, 0, 0), in place on (rows, 9, columns)."""
     for x, p in ((6, 0), (7, 1), (8, 2)):
         information[:, x] -= np.float32(by) * information[:, p]
 
@@ -88,7 +88,7 @@ def planes_of(information: Float32, base: float, rules: SurfaceParameters) -> Pl
 
 
 def translated(information: Float64, dx: Float64, dy: Float64) -> Float64:
-    """F^T (P, X) F: planes given at their nodes, as seen from places (dx, dy) metres away from those; (9, N)."""
+    """F^T (P, X) F: the same planes with their reference points moved by (dx, dy) metres; (9, N)."""
     p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
     a, b = -dx, -dy
     return np.stack(
@@ -107,7 +107,7 @@ def translated(information: Float64, dx: Float64, dy: Float64) -> Float64:
 
 
 def rotated(information: Float64, yaw: float) -> Float64:
-    """The same planes along axes in which the old ones are rotated by `yaw`; (9, N)."""
+    """The same planes in axes in which the old axes have the angle `yaw`; (9, N)."""
     c, s = np.cos(yaw), np.sin(yaw)
     p00, p01, p02, p11, p12, p22, x0, x1, x2 = information
     return np.stack(

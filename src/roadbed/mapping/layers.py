@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a map keeps beside the ground: thinned points of ground and obstacles, and which cells stand in the way."""
+"""Layers of a map besides the ground: downsampled points, and occupancy counts of cells."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
 
 _NAME = "survey.json"
 _TILES_IN_MEMORY = 16  # of each kind: the vehicle's surroundings
-_SURE = 0.5  # mass from which a cell counts as static or free in a scan
+_SURE = 0.5  # mass above which a cell counts as occupied or free in a scan
 
 
 @dataclass(frozen=True)
 class LayersIndex:
-    """What holds for the survey of a whole map."""
+    """Resolution of the layers of a map; stored in survey.json."""
 
-    voxel: float = 0.2  # m, one point of each kind is kept per voxel
+    voxel: float = 0.2  # m, one point of each kind per voxel
     cell: float = 0.2  # m
 
     @classmethod
@@ -40,7 +40,7 @@ class LayersIndex:
             index = json.loads(read_text(path))
             found = cls(float(index["voxel"]), float(index["cell"]))
         except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-            raise InputError(f"{path}: expected the index of a survey ({error})") from None
+            raise InputError(f"{path}: expected voxel and cell ({error})") from None
         if not (0.01 <= found.voxel <= 10 and 0.01 <= found.cell <= 10):
             raise InputError(f"{path}: expected voxels and cells of 0.01 to 10 m, found {found.voxel}, {found.cell}")
         return found
@@ -59,7 +59,7 @@ def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCach
 
 
 class MapLayers:
-    """`add` the frames of a drive; `flush` writes what is in memory. Frames without odometry have no place in it."""
+    """`add` the frames of a sequence; `flush` writes what is in memory. Frames without odometry are skipped."""
 
     def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
         self.folder, self._tile_m = Path(folder), SIDE * spacing
@@ -111,9 +111,9 @@ class MapLayers:
         self._points.trim()
 
     def _add_cells(self, column: NDArray, row: NDArray, occupied: NDArray, free: NDArray) -> None:
-        """Cells by their numbers in the world, and what each was found to be."""
-        told = occupied | free
-        column, row, occupied, free = column[told], row[told], occupied[told], free[told]
+        """Count observations of cells, given by their column and row in the map."""
+        known = occupied | free
+        column, row, occupied, free = column[known], row[known], occupied[known], free[known]
         tile = np.stack([row, column], axis=-1) // CELLS
         for key in np.unique(tile, axis=0):
             here = (tile == key).all(axis=-1)
@@ -127,7 +127,7 @@ class MapLayers:
 
 
 def _whole(intensity: NDArray) -> NDArray:
-    """Intensities as whole numbers of 0..65535; those that are shares of 1 become such of 255."""
+    """Intensities as whole numbers 0..65535; values up to 1 are scaled to 255."""
     values = np.nan_to_num(np.asarray(intensity, np.float64), posinf=0, neginf=0)
     if len(values) and 0 < values.max() <= 1:
         values = 255 * values
@@ -141,7 +141,7 @@ def _moves(points: Float32, occupancy: OccupancyFrame) -> NDArray[np.bool_]:
 
 
 def _cells_of(occupancy: OccupancyFrame) -> tuple[NDArray, NDArray]:
-    """Numbers of the columns and rows of a grid whose cells lie at (k + 1/2) spacing."""
+    """(rows, columns) column and row numbers in the map of the cells of a grid."""
     grid = occupancy.grid
     column = round(grid.x0 / grid.spacing - 0.5) + np.arange(grid.columns)
     row = round(grid.y0 / grid.spacing - 0.5) + np.arange(grid.rows)
@@ -150,7 +150,7 @@ def _cells_of(occupancy: OccupancyFrame) -> tuple[NDArray, NDArray]:
 
 
 def _cells_hit(points: Float32, label: NDArray, cell: float) -> tuple[NDArray, NDArray, NDArray, NDArray]:
-    """Without an occupancy filter: cells with obstacles in them are occupied, those with ground alone are free."""
+    """Without an occupancy filter: cells with obstacle points are occupied, cells with only ground points free."""
     low = label != Label.OVERHANG
     number = np.floor(points[low, :2].astype(np.float64) / cell).astype(np.int64)
     hit, inverse = np.unique(number, axis=0, return_inverse=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps made of maps: several merged by adding what they know, one cropped. Tile by tile; the index is written last."""
+"""Merge maps by adding their information, and crop a map. Tile by tile; the index is written last."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
 _IN_MEMORY = 64  # tiles of the map that is written
 _LARGEST_TILT = 0.1  # rad between the level planes of two maps
-_OWN = ("map.json", "survey.json", "tile_*.npz", "points_*.npz", "cells_*.npz")
+_MAP_FILES = ("map.json", "survey.json", "tile_*.npz", "points_*.npz", "cells_*.npz")
 
 
 def new_map_folder(folder: Path, sources: Sequence[Path], force: bool = False) -> Path:
     """A folder to write a map into: a new or empty one, or with `force` another map, which is removed."""
     if any(folder.resolve() == source.resolve() for source in sources):
-        raise OutputError(f"{folder}: is read as a map, expected another folder to write to")
+        raise OutputError(f"{folder}: is one of the input maps, expected another output folder")
     if folder.exists() and not folder.is_dir():
         raise OutputError(f"{folder}: found a file, expected a folder or a new name")
     if folder.is_dir() and any(folder.iterdir()):
@@ -38,7 +38,7 @@ def new_map_folder(folder: Path, sources: Sequence[Path], force: bool = False) -
             raise OutputError(f"{folder}: is not empty and not a map; name another folder with -o")
         if not force:
             raise OutputError(f"{folder}: holds a map; name another folder with -o, or replace it with --force")
-        for pattern in _OWN:  # the index first: without it the rest is no map
+        for pattern in _MAP_FILES:  # the index first: without it the rest is no map
             for path in folder.glob(pattern):
                 path.unlink()
     folder.mkdir(parents=True, exist_ok=True)
@@ -46,16 +46,16 @@ def new_map_folder(folder: Path, sources: Sequence[Path], force: bool = False) -
 
 
 def foreign_to_map(folder: Path) -> str | None:
-    """The first file in a map's folder that is none of a map; None where there is no such file."""
+    """The first file in a map folder that does not belong to a map; None where there is none."""
     names = sorted(path.name for path in folder.iterdir())
-    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _OWN)), None)
+    return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _MAP_FILES)), None)
 
 
 def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
-    """Add what the maps know of each node, voxel and cell, in the frame of the first of them, or of `onto`.
+    """Add the information of the maps per node, voxel and cell, in the frame of the first map, or of `onto`.
 
-    `make_folder` is asked for the place of the new map once the maps are known to fit together. Maps that are merged
-    onto one frame can be merged again in any order and any groups: only sums are taken from then on.
+    `make_folder` returns the folder of the new map; it is called once the maps are known to be compatible. Maps in
+    one frame can be merged in any order and grouping: merging only adds.
     """
     first = maps[0]
     for other in maps[1:]:
@@ -64,18 +64,18 @@ def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto:
                 f"{other.folder}: node spacing: found {other.spacing:g} m, "
                 f"expected {first.spacing:g} m as in {first.folder}"
             )
-    survey = next((stored.survey for stored in maps if stored.survey is not None), None)
+    layers = next((stored.layers for stored in maps if stored.layers is not None), None)
     for stored in maps:
-        if stored.survey is not None and stored.survey != survey:
-            raise InputError(f"{stored.folder}: survey: found {stored.survey}, expected {survey}")
+        if stored.layers is not None and stored.layers != layers:
+            raise InputError(f"{stored.folder}: survey.json: found {stored.layers}, expected {layers}")
     folder = make_folder()
     sums = _Sums(
         ground_tiles(folder, _IN_MEMORY),
         point_tiles(folder),
         cell_tiles(folder),
         first.spacing,
-        survey.voxel if survey else 0.0,
-        survey.cell if survey else 0.0,
+        layers.voxel if layers else 0.0,
+        layers.cell if layers else 0.0,
     )
     index = onto or first.index
     for stored in maps:
@@ -86,15 +86,15 @@ def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto:
         else:
             sums.add_moved(stored, T_first_own, scale)
     sums.flush()
-    if survey is not None:
-        survey.write(folder)
+    if layers is not None:
+        layers.write(folder)
     index.write(folder)
 
 
 def crop_map(
     stored: MapReader, make_folder: Callable[[], Path], x: tuple[float, float], y: tuple[float, float]
 ) -> None:
-    """Keep what lies within x[0]..x[1] and y[0]..y[1] metres of the map's frame; there must be something."""
+    """Keep the part within x[0]..x[1] and y[0]..y[1] metres of the map frame; an empty part is an error."""
     if not (x[0] < x[1] and y[0] < y[1]):
         raise InputError(f"crop: expected X_MIN < X_MAX and Y_MIN < Y_MAX, found {x[0]:g} {x[1]:g} {y[0]:g} {y[1]:g}")
 
@@ -111,23 +111,20 @@ def crop_map(
         if tile is not None:
             tile.information[:, ~inside(*stored.grid(key).mesh())] = 0
             _keep(ground, key, tile)
-    for key in stored.point_keys:
-        cloud = stored.points(key)
-        if cloud is not None:
-            corner = SIDE * stored.spacing * np.array([key[1], key[0]])
-            part = cloud.only(lambda place, corner=corner: inside(*(place[:, :2] + corner).T))  # type: ignore[misc]
-            if len(part.voxel):
-                _keep(points, key, part)
-    for key in stored.cell_keys:
-        grid, survey = stored.cells(key), stored.survey
-        if grid is not None and survey is not None:
+    for key, cloud in stored.point_tiles():
+        corner = SIDE * stored.spacing * np.array([key[1], key[0]])
+        part = cloud.only(lambda place, corner=corner: inside(*(place[:, :2] + corner).T))  # type: ignore[misc]
+        if len(part.voxel):
+            _keep(points, key, part)
+    if stored.layers is not None:
+        spacing = stored.layers.cell
+        for key, grid in stored.cell_tiles():
             column, row = np.meshgrid(np.arange(CELLS) + 0.5, np.arange(CELLS) + 0.5)
-            outside = ~inside((column + key[1] * CELLS) * survey.cell, (row + key[0] * CELLS) * survey.cell)
+            outside = ~inside((column + key[1] * CELLS) * spacing, (row + key[0] * CELLS) * spacing)
             grid.occupied[outside], grid.free[outside] = 0, 0
             if grid.occupied.any() or grid.free.any():
                 _keep(cells, key, grid)
-    if stored.survey is not None:
-        stored.survey.write(folder)
+        stored.layers.write(folder)
     stored.index.write(folder)
 
 
@@ -140,7 +137,7 @@ def _keep(tiles: TileCache[T], key: Key, tile: T) -> None:
 
 @dataclass
 class _Sums:
-    """The map that is written: tiles to which others are added."""
+    """The new map: tiles to which other tiles are added."""
 
     ground: TileCache[GroundTile]
     points: TileCache[PointTile]
@@ -150,47 +147,36 @@ class _Sums:
     cell: float
 
     def add(self, stored: MapReader, scale: float) -> None:
-        """A map in the same frame: tile by tile."""
-        for key in stored.keys:
-            tile = stored.ground(key)
-            if tile is not None:
-                target = self.ground.get(key) or self.ground.add(key, GroundTile.empty(tile.base))
-                target.information += np.float32(scale) * tile.over(target.base)
-                target.changed = True
-                self.ground.trim()
-        for key in stored.point_keys:
-            cloud = stored.points(key)
-            if cloud is not None:
-                self._cloud(key).add_rows(*cloud.rows())
-                self.points.trim()
-        for key in stored.cell_keys:
-            grid = stored.cells(key)
-            if grid is not None:
-                (self.cells.get(key) or self.cells.add(key, OccupancyTile.empty())).add(grid)
-                self.cells.trim()
+        """Add a map in the same frame, tile by tile."""
+        for key, tile in stored.ground_tiles():
+            target = self.ground.get(key) or self.ground.add(key, GroundTile.empty(tile.base))
+            target.information += np.float32(scale) * tile.over(target.base)
+            target.changed = True
+            self.ground.trim()
+        for key, cloud in stored.point_tiles():
+            (self.points.get(key) or self.points.add(key, PointTile())).add_rows(*cloud.rows())
+            self.points.trim()
+        for key, grid in stored.cell_tiles():
+            (self.cells.get(key) or self.cells.add(key, OccupancyTile.empty())).add(grid)
+            self.cells.trim()
 
     def add_moved(self, stored: MapReader, T_to_from: Pose, scale: float) -> None:
-        """A map in a frame of its own: each node, voxel and cell goes to the nearest one here."""
+        """Add a map in another frame: each node, voxel and cell goes to the nearest one here."""
         up = T_to_from.rotation[:, 2]
         if up[2] < np.cos(_LARGEST_TILT):
             raise InputError(
                 f"{stored.folder}: its level plane is tilted by {np.degrees(np.arccos(up[2])):.1f} degrees "
                 f"against the first map's, expected at most {np.degrees(_LARGEST_TILT):.1f}"
             )
-        for key in stored.keys:
-            tile = stored.ground(key)
-            if tile is not None:
-                self._add_moved_ground(stored, key, tile, T_to_from, scale)
-        for key in stored.point_keys:
-            cloud = stored.points(key)
+        for key, tile in stored.ground_tiles():
+            self._add_moved_ground(stored, key, tile, T_to_from, scale)
+        for key, cloud in stored.point_tiles():
             corner = SIDE * stored.spacing * np.array([key[1], key[0], 0.0])
-            for kind in (GROUND, OBSTACLE) if cloud is not None else ():
-                place, intensity, count = cloud.means(kind)  # type: ignore[union-attr]
+            for kind in (GROUND, OBSTACLE):
+                place, intensity, count = cloud.means(kind)
                 self._add_moved_points(T_to_from @ (place + corner), intensity, count, kind)
-        for key in stored.cell_keys:
-            grid = stored.cells(key)
-            if grid is not None:
-                self._add_moved_cells(key, grid, T_to_from)
+        for key, grid in stored.cell_tiles():
+            self._add_moved_cells(key, grid, T_to_from)
 
     def _add_moved_ground(self, stored: MapReader, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:
         known = tile.information[0] > KNOWN
@@ -198,7 +184,7 @@ class _Sums:
         information = scale * tile.information[:, known].astype(np.float64)
         moved = T_to_from @ np.column_stack([x, y, np.full(len(x), tile.base)])
         up = T_to_from.rotation[:, 2]
-        # A level plane of the old frame slopes in the new one; heights stay heights, as both are nearly level.
+        # A level plane of the old frame slopes in the new one; both frames are nearly level.
         information = rotated(information, T_to_from.yaw)
         information = tilted(information, -up[0] / up[2], -up[1] / up[2], np.zeros(len(x)))
         column, row = (np.floor(moved[:, axis] / self.spacing).astype(np.int64) for axis in (0, 1))
@@ -210,7 +196,7 @@ class _Sums:
             for layer in range(9):
                 np.add.at(target.information[layer], at, lifted[layer].astype(np.float32))
 
-        _spread(self.ground, SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
+        _scatter(self.ground, SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
 
     def _add_moved_points(self, place: Float64, intensity: NDArray, count: NDArray, kind: int) -> None:
         side = SIDE * self.spacing
@@ -220,7 +206,7 @@ class _Sums:
             corner = side * np.column_stack([column[here], row[here], np.zeros(here.sum())])
             target.add(place[here] - corner, intensity[here], kind, self.voxel, count[here])
 
-        _spread(self.points, 1, row, column, PointTile, put)
+        _scatter(self.points, 1, row, column, PointTile, put)
 
     def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
         known = (grid.occupied > 0) | (grid.free > 0)
@@ -233,18 +219,15 @@ class _Sums:
             np.add.at(target.occupied, at, occupied[here])
             np.add.at(target.free, at, free[here])
 
-        _spread(self.cells, CELLS, row, column, OccupancyTile.empty, put)
-
-    def _cloud(self, key: Key) -> PointTile:
-        return self.points.get(key) or self.points.add(key, PointTile())
+        _scatter(self.cells, CELLS, row, column, OccupancyTile.empty, put)
 
     def flush(self) -> None:
         for tiles in (self.ground, self.points, self.cells):
             tiles.flush()
 
 
-def _spread(tiles: TileCache, side: int, row: NDArray, column: NDArray, make: Callable, put: Callable) -> None:
-    """Hand the entries of each tile to `put(tile, which, their places in it)`."""
+def _scatter(tiles: TileCache, side: int, row: NDArray, column: NDArray, make: Callable, put: Callable) -> None:
+    """Call `put(tile, mask, index)` for each tile with its entries and their row and column in it."""
     for key in set(zip((row // side).tolist(), (column // side).tolist())):
         here = (row // side == key[0]) & (column // side == key[1])
         target = tiles.get(key) or tiles.add(key, make())

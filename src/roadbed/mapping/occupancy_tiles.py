@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The static world of a map: per cell, in how many scans it was found to stand in the way, and in how many free."""
+"""Static occupancy of a map: per cell, the number of scans in which it was occupied, and free."""
 
 from __future__ import annotations
 
@@ -43,6 +43,6 @@ class OccupancyTile:
 
     @property
     def probability(self) -> NDArray[np.float32]:
-        """That a cell is occupied, NaN where nothing is known: the rule of succession on the two counts."""
+        """Occupancy probability of each cell from the two counts (Krichevsky-Trofimov), NaN where unknown."""
         total = self.occupied.astype(np.float32) + self.free
         return np.where(total > 0, (self.occupied + np.float32(0.5)) / (total + 1), np.float32(np.nan))

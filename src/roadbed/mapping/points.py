@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Points of a map, thinned: per voxel and kind the number of returns and their mean. Sums, so maps merge by adding."""
+"""Downsampled points of a map: per voxel and kind the number of returns and their sum, so that maps merge by adding."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from roadbed.core.geometry import Float64
 from roadbed.io.arrays import check_numbers
 
 GROUND, OBSTACLE = 0, 1  # kinds
-_MOST_WAITING = 200_000  # rows that wait to be added up
-_HALF = 1 << 19  # voxels to each side of the tile's corner that a row's number can name
+_MOST_WAITING = 200_000  # rows not yet summed
+_HALF = 1 << 19  # voxels to each side of the tile's corner that a voxel number can encode
 _WIDTH = 2 * _HALF
 
 
 @dataclass
 class PointTile:
-    """The voxels of one tile; `sums` are metres from the tile's corner, in millimetres, so that adding is exact."""
+    """The voxels of one tile; `sums` are whole millimetres from the tile's corner, so that adding is exact."""
 
     voxel: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (N,) number of the voxel and kind
     count: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))  # (N,) returns
@@ -42,7 +42,7 @@ class PointTile:
     def add(
         self, points: Float64, intensity: NDArray, kind: NDArray | int, voxel_side: float, count: NDArray | int = 1
     ) -> None:
-        """Points (N, 3) in metres from the tile's corner, each so many times."""
+        """Add points (N, 3), in metres from the tile's corner, each `count` times."""
         ix, iy, iz = np.floor(points / voxel_side).astype(np.int64).T
         number = ((ix * _WIDTH + iy) * _WIDTH + iz + _HALF) * 2 + kind
         counts = np.broadcast_to(count, number.shape).astype(np.int64)
@@ -60,14 +60,14 @@ class PointTile:
         self._add_up()
         return self.voxel, self.count, self.sums
 
-    def only(self, wanted: Callable[[Float64], NDArray[np.bool_]]) -> PointTile:
-        """The voxels whose mean places (N, 3), in metres from the tile's corner, are wanted."""
+    def only(self, keep_if: Callable[[Float64], NDArray[np.bool_]]) -> PointTile:
+        """The voxels whose mean positions (N, 3), in metres from the tile's corner, pass `keep_if`."""
         voxel, count, sums = self.rows()
-        keep = wanted(sums[:, :3] / count[:, None] / 1000)
+        keep = keep_if(sums[:, :3] / count[:, None] / 1000)
         return PointTile(voxel[keep], count[keep], sums[keep])
 
     def means(self, kind: int) -> tuple[Float64, Float64, NDArray[np.int64]]:
-        """Mean places (N, 3) in metres from the tile's corner, mean intensities and counts of one kind of points."""
+        """Mean positions (N, 3) in metres from the tile's corner, mean intensities and counts of one kind."""
         voxel, count, sums = self.rows()
         count, sums = count[voxel % 2 == kind], sums[voxel % 2 == kind]
         mean = sums / count[:, None]

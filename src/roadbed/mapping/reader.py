@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A map as it lies in its folder, read tile by tile; a damaged tile is named and left out."""
+"""Reads a map folder tile by tile; damaged tiles are reported and skipped."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -18,17 +19,17 @@ from roadbed.mapping.occupancy_tiles import OccupancyTile
 from roadbed.mapping.points import GROUND, PointTile
 from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
-_MOST_IN_MEMORY = 256  # tiles: three rows of a map of five kilometres, so that neighbours are read once
-_BESIDE = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
+_MOST_IN_MEMORY = 256  # tiles: three rows of a map five kilometres wide, so that neighbours are read once
+_MARGIN = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
 
 
 class MapReader:
-    """Reads a map. `damaged` says, one line per tile, what could not be read so far."""
+    """Reads a map. `damaged` has one line for each tile that could not be read so far."""
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
         self.index = MapIndex.of(self.folder)
-        self.survey = LayersIndex.read(self.folder)
+        self.layers = LayersIndex.read(self.folder)
         self.damaged: list[str] = []
         self._ground = ground_tiles(self.folder, _MOST_IN_MEMORY)
         self._points, self._cells = point_tiles(self.folder, 1), cell_tiles(self.folder, 1)
@@ -40,6 +41,7 @@ class MapReader:
         return self.index.spacing
 
     def ground(self, key: Key) -> GroundTile | None:
+        """The tile, None where there is none or it is damaged."""
         return self._read(self._ground, key)
 
     def points(self, key: Key) -> PointTile | None:
@@ -48,14 +50,24 @@ class MapReader:
     def cells(self, key: Key) -> OccupancyTile | None:
         return self._read(self._cells, key)
 
+    def ground_tiles(self) -> Iterator[tuple[Key, GroundTile]]:
+        """Every readable tile with its key."""
+        return self._readable(self._ground, self.keys)
+
+    def point_tiles(self) -> Iterator[tuple[Key, PointTile]]:
+        return self._readable(self._points, self.point_keys)
+
+    def cell_tiles(self) -> Iterator[tuple[Key, OccupancyTile]]:
+        return self._readable(self._cells, self.cell_keys)
+
     def planes(self, key: Key, border: int = 0) -> Planes:
-        """The surface of a tile, (64 + 2 border) nodes to a side with what its neighbours know."""
-        wide = consistent_planes(self._planes(key, border + _BESIDE), self.spacing, self.index.surface)
-        inner = slice(_BESIDE, -_BESIDE)
+        """The surface of a tile and `border` nodes of its neighbours on each side, after the consistency check."""
+        wide = consistent_planes(self._planes(key, border + _MARGIN), self.spacing, self.index.surface)
+        inner = slice(_MARGIN, -_MARGIN)
         return Planes(*(layer[inner, inner] for layer in (wide.elevation, wide.slope_x, wide.slope_y, wide.variance)))
 
     def _planes(self, key: Key, border: int) -> Planes:
-        """The same, each node by its own information alone."""
+        """The same without the consistency check."""
         own = self.ground(key)
         size = SIDE + 2 * border
         information: Float32 = np.zeros((9, size, size), np.float32)
@@ -80,11 +92,11 @@ class MapReader:
         return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
 
     def grid(self, key: Key) -> Grid:
-        """Where the nodes of a tile lie."""
+        """The node positions of a tile."""
         return self.grid_of((key[0], key[0]), (key[1], key[1]))
 
     def grid_of(self, rows: tuple[int, int], columns: tuple[int, int]) -> Grid:
-        """Where the nodes of a block of tiles lie, from the first to the last row and column of tiles."""
+        """The node positions of a block of tiles, given by its first and last row and column."""
         x0, y0 = (columns[0] * SIDE + 0.5) * self.spacing, (rows[0] * SIDE + 0.5) * self.spacing
         across, along = (SIDE * (last - first + 1) for first, last in (columns, rows))
         return Grid(x0, y0, self.spacing, across, along)
@@ -98,6 +110,12 @@ class MapReader:
     def extent(self) -> Grid:
         return self.grid_of(*self.block)
 
+    def _readable(self, tiles: TileCache[T], keys: list[Key]) -> Iterator[tuple[Key, T]]:
+        for key in keys:
+            tile = self._read(tiles, key)
+            if tile is not None:
+                yield key, tile
+
     def _read(self, tiles: TileCache[T], key: Key) -> T | None:
         try:
             return tiles.get(key)
@@ -110,7 +128,7 @@ class MapReader:
 
 
 def block_of(keys: list[Key], folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
-    """First and last row and column of tiles; there must be one."""
+    """First and last row and column of tiles; an empty map is an error."""
     if not keys:
         raise InputError(f"{folder}: found no tiles, expected at least one: was there odometry, and the method stcrf?")
     rows, columns = zip(*keys)
@@ -118,7 +136,7 @@ def block_of(keys: list[Key], folder: Path) -> tuple[tuple[int, int], tuple[int,
 
 
 def _part(side: int, border: int) -> tuple[slice, slice]:
-    """Along one axis: where a neighbour's nodes go in an array with a border, and which of its nodes these are."""
+    """Along one axis: slices of the array with a border, and of the neighbouring tile, for the same nodes."""
     if side < 0:
         return slice(0, border), slice(SIDE - border, SIDE)
     if side > 0:

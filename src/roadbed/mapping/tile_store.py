@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The long-term map: nodes that leave the grid go to tiles on disk and come back as prior when the vehicle returns.
+"""The long-term map: nodes that leave the rolling grid go to tiles on disk and return as prior when revisited.
 
 A tile is 64 x 64 nodes in one npz file: `information` (9, 64, 64) float32 and `base`, the height it is counted from.
 """
@@ -19,12 +19,12 @@ from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import SurfaceParameters, raise_base
 
-KNOWN = 0.05  # effective points a node must hold to be worth storing
+KNOWN = 0.05  # effective points from which a node is stored
 
 
 @dataclass
 class GroundTile:
-    """Information of 64 x 64 nodes."""
+    """Information of 64 x 64 nodes, heights relative to `base`."""
 
     information: Float32  # (9, SIDE, SIDE)
     base: float  # m
@@ -47,7 +47,7 @@ class GroundTile:
         return {"information": self.information, "base": np.array(self.base, np.float64)}
 
     def over(self, base: float) -> Float32:
-        """A copy of the information with heights counted from another base."""
+        """A copy of the information with heights relative to another base."""
         information = self.information.copy()
         raise_base(information[None], base - self.base)
         return information
@@ -58,7 +58,7 @@ def ground_tiles(folder: Path, most_in_memory: int) -> TileCache[GroundTile]:
 
 
 class TileStore:
-    """Tiles in a folder, a bounded number of them in memory. `store` nodes that leave, `load` nodes that enter."""
+    """Tiles in a folder, a limited number of them in memory: `store` nodes that leave, `load` nodes that enter."""
 
     def __init__(
         self, folder: str | Path, spacing: float, most_in_memory: int = 64, surface: SurfaceParameters | None = None
@@ -67,7 +67,7 @@ class TileStore:
         self.surface = surface or SurfaceParameters()
         self._tiles = ground_tiles(self.folder, most_in_memory)
         index = MapIndex.read(self.folder, spacing)
-        self.T_map_world = None if index is None else index.T_map_world  # set by the first drive
+        self.T_map_world = None if index is None else index.T_map_world  # set by the first sequence
 
     def begin(self, T_map_world: Pose) -> None:
         """Fix the frame of a new map."""
@@ -75,9 +75,9 @@ class TileStore:
         MapIndex(self.spacing, T_map_world, self.surface).write(self.folder)
 
     def store(self, grid: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
-        """Keep the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
+        """Store the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""
         worth = leaving & (information[0] > KNOWN)
-        for key, in_tile, in_grid in self._pieces(grid):
+        for key, in_tile, in_grid in pieces(grid, self.spacing):
             here = worth[in_grid]
             if not here.any():
                 continue
@@ -90,9 +90,9 @@ class TileStore:
         self._tiles.trim()
 
     def load(self, grid: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
-        """Fill nodes of `information` where `entering` is set from the map; returns how many are known there."""
+        """Fill nodes of `information` from the map where `entering` is set; returns how many were found."""
         found = 0
-        for key, in_tile, in_grid in self._pieces(grid):
+        for key, in_tile, in_grid in pieces(grid, self.spacing):
             here = entering[in_grid]
             tile = self._tiles.get(key) if here.any() else None
             if tile is None:
@@ -110,12 +110,9 @@ class TileStore:
         """Write every changed tile."""
         self._tiles.flush()
 
-    def _pieces(self, grid: Grid) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
-        return pieces(grid, self.spacing)
-
 
 def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice], tuple[slice, slice]]]:
-    """Tile keys (row, column) under a grid, with matching slices of the tile and of the grid."""
+    """Keys (row, column) of the tiles a grid overlaps, with matching slices of the tile and of the grid."""
     first_column, first_row = round(grid.x0 / spacing - 0.5), round(grid.y0 / spacing - 0.5)
     for tile_row in range(first_row // SIDE, (first_row + grid.rows - 1) // SIDE + 1):
         rows = _overlap(tile_row * SIDE, first_row, grid.rows)
@@ -125,6 +122,6 @@ def pieces(grid: Grid, spacing: float) -> Iterator[tuple[Key, tuple[slice, slice
 
 
 def _overlap(tile_first: int, first: int, size: int) -> tuple[slice, slice]:
-    """Slices of a tile and of a grid axis where the two cover the same nodes."""
+    """Along one axis: slices of the tile and of the grid for the same nodes."""
     low, high = max(tile_first, first), min(tile_first + SIDE, first + size)
     return slice(low - tile_first, high - tile_first), slice(low - first, high - first)

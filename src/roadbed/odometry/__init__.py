@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the sensor was when nobody says, and scans as if it had stood still."""
+"""Odometry from scans (KISS-ICP), and deskewing."""

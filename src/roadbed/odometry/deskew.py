@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Motion distortion removed: every point brought to where the sensor was at the scan's time."""
+"""Deskewing: every point is moved to the sensor pose at the scan's time."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from roadbed.core.errors import missing_extra
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, rotation_of, rotation_vector
 
-_LONGEST_S = 2.0  # between scans whose poses still tell a speed
-_DONE = "time"  # the channel that keeps the points' times once they are used
+_LONGEST_S = 2.0  # largest time between scans whose poses give a velocity
+_DONE = "time"  # the channel that keeps the point times after deskewing
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """How the sensor moves at the time of a scan, along its own axes."""
+    """Velocity of the sensor at the time of a scan, in its own axes."""
 
     velocity: Float64  # (3,) m/s
     turn_rate: Float64  # (3,) rad/s
 
     @classmethod
     def between(cls, first: Scan | None, second: Scan | None) -> Motion | None:
-        """Steady motion from one scan to a later one; None where poses or times do not tell it."""
+        """Constant motion from one scan to a later one; None without poses or times."""
         if first is None or second is None or first.time is None or second.time is None:
             return None
         if first.T_world_sensor is None or second.T_world_sensor is None:
@@ -35,11 +35,11 @@ class Motion:
 
     @classmethod
     def over(cls, T_old_new: Pose, seconds: float) -> Motion | None:
-        """Steady motion by `T_old_new` in so many seconds."""
+        """Constant motion by `T_old_new` in `seconds`."""
         if not 0 < seconds <= _LONGEST_S:
             return None
         turn = rotation_vector(T_old_new.rotation)
-        # The way was driven along a bow: its direction is along the axes halfway through the turn.
+        # On an arc the chord has the direction of the axes halfway through the turn.
         velocity = rotation_of(-turn / 2) @ T_old_new.translation / seconds
         return cls(velocity, turn / seconds)
 
@@ -50,9 +50,9 @@ class Motion:
 
 
 def deskew(scan: Scan, motion: Motion | None) -> Scan:
-    """The scan as a sensor at rest would have seen it, on the host or on the GPU, wherever its points lie.
+    """The scan as seen by a sensor at rest; computed on the host or on the GPU, where its points are.
 
-    A scan without times of its points, or without motion, comes back as it is. Points whose time is no number stay.
+    Without point times or motion the scan is returned unchanged. Points with NaN as time are not moved.
     """
     if scan.point_time is None or motion is None:
         return scan
@@ -65,7 +65,7 @@ def deskew(scan: Scan, motion: Motion | None) -> Scan:
         angle = (speed * seconds)[:, None]
         along = axis * (points @ axis)[:, None]
         points = along + (points - along) * xp.cos(angle) + xp.cross(axis, points) * xp.sin(angle)
-    bend = np.cross(motion.turn_rate, motion.velocity) / 2  # the way is a bow: the direction turns along it
+    bend = np.cross(motion.turn_rate, motion.velocity) / 2  # on an arc the direction turns along the path
     points = points + seconds[:, None] * (xp.asarray(motion.velocity) + seconds[:, None] * xp.asarray(bend))
     channels = {**scan.channels, _DONE: scan.point_time} if _DONE not in scan.channels else scan.channels
     return replace(scan, points=points.astype(xp.float32), point_time=None, channels=channels)

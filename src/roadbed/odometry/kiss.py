@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Odometry from the scans themselves, by KISS-ICP."""
+"""Odometry from the scans by KISS-ICP."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST_PAUSE_S = 2.0
 
 
 class KissOdometry:
-    """Scans of one drive in order; each gets the pose of its sensor in the frame of the first scan's."""
+    """Takes the scans of one sequence in order; poses are in the frame of the first scan's sensor."""
 
     def __init__(self, max_range: float = 100.0, min_range: float = 2.0) -> None:
         try:
@@ -27,7 +27,7 @@ class KissOdometry:
         except ImportError:
             raise missing_extra("kiss-icp", "odometry", "--odometry kiss-icp") from None
         config: Any = KISSConfig()
-        # Points come deskewed to their scan's time, so that its pose is the sensor's at that time.
+        # Points are deskewed to the scan's time before, so that the pose is valid at that time.
         config.data.max_range, config.data.min_range, config.data.deskew = max_range, min_range, False
         config.mapping.voxel_size = max_range / 100
         self._icp = KissICP(config)
@@ -52,6 +52,6 @@ class KissOdometry:
 
 
 def _pose(matrix: Any) -> Pose:
-    """Products of many rotations are rotations again."""
+    """Project the product of many rotations back to a rotation."""
     u, _, v = np.linalg.svd(np.asarray(matrix)[:3, :3])
     return Pose(u @ v, np.asarray(matrix)[:3, 3])

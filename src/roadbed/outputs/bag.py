@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A new bag with the input's messages and Roadbed's beside them: `.mcap` or a folder for ROS 2, `.bag` for ROS 1."""
+"""Writes bags with the messages of the input and of Roadbed (`.mcap`: ROS 2, `.bag`: ROS 1), and records live scans."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def is_bag_name(path: Path) -> bool:
 
 
 class BagWriter:
-    """`add` results in order; `finish` writes the rest of the input and puts the bag in its place. A context manager.
+    """`add` results in order; `finish` copies the rest of the input and moves the bag to its path. A context manager.
 
-    Until then it lies in a folder of its own beside that place; an error or an interrupt leaves nothing.
+    Until then the bag is in a temporary folder; an error or an interrupt leaves nothing.
     """
 
     def __init__(self, path: Path, source: RosbagSource | None = None, *, force: bool = False) -> None:
@@ -40,7 +40,7 @@ class BagWriter:
         self._version: Any = 1 if path.suffix.lower() == ".bag" else 2
         self._messages, self._others = RosMessages(self._version), RosMessages(3 - self._version)  # type: ignore[arg-type]
         self._links: dict[tuple[str, str], Any] = {}
-        self.left_out: set[str] = set()  # topics whose messages the other ROS does not know
+        self.left_out: set[str] = set()  # topics with types unknown to the other ROS
         self._rest: Iterator[tuple[Any, int, bytes]] = iter(()) if source is None else source.recorded()
         self._held: tuple[Any, int, bytes] | None = next(self._rest, None)
         with output_errors(path):
@@ -57,7 +57,7 @@ class BagWriter:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def add(self, result: Result) -> None:
-        """The input up to the moment the scan was recorded, then what was found in it."""
+        """Copy the input up to the time of the scan, then add the result."""
         with output_errors(self.path):
             cloud, stamp = None, round((result.scan.time or 0.0) * 1e9)
             if self._source is not None:
@@ -69,7 +69,7 @@ class BagWriter:
                 self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))
 
     def add_scan(self, scan: Scan) -> None:
-        """A scan as it came: a cloud on /points, and on /odom the sensor's pose where it is known."""
+        """Add a raw scan: a cloud on /points and, if known, the sensor's pose on /odom."""
         stamp = round((scan.time or 0.0) * 1e9)
         with output_errors(self.path):
             header = self._messages.header(self._messages.stamp(scan.time), scan.sensor)
@@ -170,7 +170,7 @@ def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = 
 
 
 class Recorder:
-    """A live source whose scans are written as they pass. A context manager: at its end the bag is in its place."""
+    """Records the scans of a live source into a bag while they are iterated. A context manager."""
 
     def __init__(self, source: Any, path: Path, *, force: bool = False) -> None:
         if not is_bag_name(path):
@@ -198,7 +198,7 @@ class Recorder:
         return self
 
     def __exit__(self, *raised: Any) -> None:
-        """What has come is kept whatever ended it; a bag of nothing is not written."""
+        """Keep what was recorded, whatever ended it; an empty bag is not written."""
         with self._lock:
             self._ended = True
             try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whose is what in a folder of results: a manifest lists what Roadbed wrote, and nothing else is ever replaced."""
+"""Result folders with a manifest of the files that Roadbed wrote; no other file is ever replaced."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per f
 
 
 class OutputFolder:
-    """A folder to write results into. It is checked at once, and touched when the first file is asked for.
+    """A folder for results. It is checked at once, and created with the first file.
 
-    `parts` are the files and folders in it that will be written, `inputs` what must not be touched in any case. Old
-    results of Roadbed are replaced with `force`; a file that Roadbed did not write is never.
+    `parts` are the files and folders that will be written, `inputs` must never be changed. `force` replaces old results
+    of Roadbed; files that Roadbed did not write are never replaced.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class OutputFolder:
             self._check(force)
 
     def file(self, *names: str) -> Path:
-        """The path of one result, e.g. `file("labels", "000000.label")`; from now on it counts as Roadbed's."""
+        """The path of one result, e.g. `file("labels", "000000.label")`; it is entered into the manifest."""
         name = "/".join(names)
         path = self.path / name
         with output_errors(path):
@@ -62,7 +62,7 @@ class OutputFolder:
         return path
 
     def _check(self, force: bool) -> None:
-        """Refuse to replace results unasked, and files of others in any case."""
+        """Refuse to replace results without `force`, and foreign files in any case."""
         if self._old is not None and not force:
             raise OutputError(
                 f"{self.path}: holds the results of {self._old.command!r}; "
@@ -77,7 +77,7 @@ class OutputFolder:
                 )
 
     def _keep_off(self, source: Path, named: str | Path) -> None:
-        """Refuse a folder in which results would replace, or lie among, what they are made from."""
+        """Refuse a folder in which results would overwrite or mix with their input."""
         home = self.path.resolve()
         if source in home.parents:
             touched = self._old is None and home.exists() and any(home.iterdir())
@@ -109,7 +109,7 @@ class OutputFolder:
 
 
 class _Manifest:
-    """What an earlier run wrote."""
+    """The manifest of an earlier run."""
 
     def __init__(self, lines: Iterable[str]) -> None:
         self.command, self.files = "an unknown command", set[str]()

@@ -26,7 +26,7 @@ _NAME = "part.json"
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run beside its labels and layers."""
+    """A segment of a run without its labels and layers."""
 
     frames: Sequence[FrameRecord]
     slides: Sequence[Slide]
@@ -65,7 +65,7 @@ def linked_or_copied(path: Path, target: Path) -> None:
 
 
 class RunFolder:
-    """`add` each result; `finish` writes what concerns the whole run. Every file appears whole or not at all."""
+    """`add` each result; `finish` writes the files of the whole run. Every file is written atomically."""
 
     PARTS = ("config.yaml", "labels", "layers", "objects.jsonl", "last-frame.png", "report.html")
 
@@ -78,7 +78,7 @@ class RunFolder:
         self._last_name = ""
 
     def add(self, result: Result) -> FrameRecord:
-        """Write a result; returns it in numbers."""
+        """Write a result; returns its figures."""
         self._save_config()
         name = self._name(result)
         if self._layers:
@@ -123,7 +123,7 @@ class RunFolder:
         return summary
 
     def finish_part(self) -> RunSummary:
-        """Of a part of a run: write what `take` needs to put it behind the parts before it."""
+        """Finish a segment: write what `take` needs to append it."""
         summary = self._recorder.summary()
         Part([*summary.frames], summary.slides, self._objects, self._last_name).write(self._out)
         if self._last is not None:
@@ -131,7 +131,7 @@ class RunFolder:
         return summary
 
     def take(self, folder: Path, part: Part, same_ids: Mapping[int, int]) -> None:
-        """Add a part that goes on where this run ends; it stays as it is. Objects get the ids that they have here."""
+        """Append a segment; its objects get the ids of this run."""
         self._save_config()
         for kind, suffix in (("labels", ".label"), ("layers", ".npz")):
             for path in sorted((folder / kind).glob(f"*{suffix}")):

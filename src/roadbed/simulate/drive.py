@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drive through a scene: frame i gives the same scan and truth whatever was asked before."""
+"""A drive through a scene: frame i is the same scan and truth in any order of access."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -166,18 +167,12 @@ class Drive:
 
 def _merged(truths: list[FrameTruth]) -> FrameTruth:
     """The truth of a merged scan: the sensor frame is the vehicle's."""
+    names = ("is_ground", "object_id", "velocity", "spurious", "points_world", "origins")
+    joined: dict[str, Any] = {name: np.concatenate([getattr(truth, name) for truth in truths]) for name in names}
     first = truths[0]
-    return FrameTruth(
-        time=first.time,
+    return replace(
+        first,
         T_world_sensor=first.T_world_vehicle,
-        T_world_vehicle=first.T_world_vehicle,
-        is_ground=np.concatenate([truth.is_ground for truth in truths]),
-        object_id=np.concatenate([truth.object_id for truth in truths]),
-        velocity=np.concatenate([truth.velocity for truth in truths]),
-        spurious=np.concatenate([truth.spurious for truth in truths]),
-        points_world=np.concatenate([truth.points_world for truth in truths]),
-        origins=np.concatenate([truth.origins for truth in truths]),
         sensor_index=np.repeat(np.arange(len(truths), dtype=np.uint8), [len(truth.is_ground) for truth in truths]),
-        scene=first.scene,
-        instant=first.instant,
+        **joined,
     )

@@ -45,31 +45,15 @@ class FaultContext:
         return self.random.random(len(scan)) < self.options.share
 
 
-def dropped(numbers: list[int], options: FaultOptions) -> list[int]:
-    return [number for number in numbers if number not in options.hit]
-
-
-def repeated(numbers: list[int], options: FaultOptions) -> list[int]:
-    return sorted(numbers + [number for number in numbers if number in options.hit])
-
-
-def reversed_order(numbers: list[int], options: FaultOptions) -> list[int]:
-    hit = [number for number in numbers if number in options.hit]
-    return [*numbers[: options.first], *reversed(hit), *numbers[options.first + len(hit) :]]
-
-
 def delayed(numbers: list[int], options: FaultOptions) -> list[int]:
     """Each faulty scan comes after the next `places` good ones."""
     arrival = {number: number + (options.places + 0.5 if number in options.hit else 0) for number in numbers}
     return sorted(numbers, key=arrival.__getitem__)
 
 
-def cut_short(scan: Scan, context: FaultContext) -> Scan:
-    return scan.part(slice(0, round(len(scan) * (1 - context.options.share))))
-
-
-def without_points(scan: Scan, context: FaultContext) -> Scan:
-    return scan.part(slice(0, 0))
+def reversed_order(numbers: list[int], options: FaultOptions) -> list[int]:
+    hit = [number for number in numbers if number in options.hit]
+    return [*numbers[: options.first], *reversed(hit), *numbers[options.first + len(hit) :]]
 
 
 def with_random_bytes(scan: Scan, context: FaultContext) -> Scan:
@@ -78,24 +62,14 @@ def with_random_bytes(scan: Scan, context: FaultContext) -> Scan:
     return replace(scan, points=np.where(context.some(scan)[:, None], noise, scan.points))
 
 
-def with_nan(scan: Scan, context: FaultContext) -> Scan:
-    return replace(scan, points=np.where(context.some(scan)[:, None], np.float32("nan"), scan.points))
-
-
 def silent_sensor(scan: Scan, context: FaultContext) -> Scan:
-    """One sensor of a rig; a single sensor gives nothing at all."""
-    if not scan.mounts:
-        return without_points(scan, context)
-    return scan.part(scan.channels["sensor_index"] != context.options.sensor)
+    """One sensor of a rig is silent; a single sensor returns no points at all."""
+    return scan.part(scan.channels["sensor_index"] != context.options.sensor if scan.mounts else slice(0, 0))
 
 
 def in_camera_axes(scan: Scan, context: FaultContext) -> Scan:
     """x right, y down, z forward."""
     return replace(scan, points=scan.points[:, [1, 2, 0]] * np.array([-1, -1, 1], np.float32))
-
-
-def in_millimetres(scan: Scan, context: FaultContext) -> Scan:
-    return replace(scan, points=scan.points * np.float32(1000))
 
 
 def jumped_pose(scan: Scan, context: FaultContext) -> Scan:
@@ -104,45 +78,29 @@ def jumped_pose(scan: Scan, context: FaultContext) -> Scan:
     return scan.at(Pose.from_euler(0, context.options.metres, 0) @ scan.T_world_sensor)
 
 
-def frozen_pose(scan: Scan, context: FaultContext) -> Scan:
-    return scan.at(context.before.T_world_sensor)
-
-
-def lost_pose(scan: Scan, context: FaultContext) -> Scan:
-    return scan.at(None)
-
-
-def clock_set_back(scan: Scan, context: FaultContext) -> Scan:
-    return replace(scan, time=None if scan.time is None else scan.time - context.options.seconds)
-
-
-def stopped_clock(scan: Scan, context: FaultContext) -> Scan:
-    return replace(scan, time=context.before.time)
-
-
-def no_clock(scan: Scan, context: FaultContext) -> Scan:
-    return replace(scan, time=None)
-
-
 # Faults of the sequence return the numbers of the scans in their order of arrival.
 SEQUENCE_FAULTS: dict[str, Callable[[list[int], FaultOptions], list[int]]] = {
-    "drop": dropped,
-    "repeat": repeated,
+    "drop": lambda numbers, options: [number for number in numbers if number not in options.hit],
+    "repeat": lambda numbers, options: sorted(numbers + [number for number in numbers if number in options.hit]),
     "reorder": reversed_order,
     "delay": delayed,
 }
 SCAN_FAULTS: dict[str, Callable[[Scan, FaultContext], Scan]] = {
-    "truncate": cut_short,
-    "empty": without_points,
+    "truncate": lambda scan, context: scan.part(slice(0, round(len(scan) * (1 - context.options.share)))),
+    "empty": lambda scan, context: scan.part(slice(0, 0)),
     "corrupt": with_random_bytes,
-    "nan": with_nan,
+    "nan": lambda scan, context: replace(
+        scan, points=np.where(context.some(scan)[:, None], np.float32("nan"), scan.points)
+    ),
     "silence": silent_sensor,
     "axes": in_camera_axes,
-    "millimetres": in_millimetres,
+    "millimetres": lambda scan, context: replace(scan, points=scan.points * np.float32(1000)),
     "jump": jumped_pose,
-    "freeze": frozen_pose,
-    "lost-pose": lost_pose,
-    "clock-back": clock_set_back,
-    "clock-stopped": stopped_clock,
-    "clock-lost": no_clock,
+    "freeze": lambda scan, context: scan.at(context.before.T_world_sensor),
+    "lost-pose": lambda scan, context: scan.at(None),
+    "clock-back": lambda scan, context: replace(
+        scan, time=None if scan.time is None else scan.time - context.options.seconds
+    ),
+    "clock-stopped": lambda scan, context: replace(scan, time=context.before.time),
+    "clock-lost": lambda scan, context: replace(scan, time=None),
 }

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a terrain is made of: each layer adds a height with a closed form around the road's centreline."""
+"""Layers of a terrain: each adds a height with a closed form around the road's centreline."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,23 +24,25 @@ class Bend:
         _require(self.wavelength > 0, "Bend.wavelength", self.wavelength, "above 0 m")
 
 
+@dataclass(frozen=True)
 class Layer:
-    """A summand of the height. `row()` is its form for the compiled evaluator."""
+    """A summand of the height. The compiled evaluator takes its KIND and its fields in this order."""
+
+    KIND: ClassVar[int]
 
     def row(self) -> tuple[float, ...]:
-        raise NotImplementedError
+        """Kind and parameters for the compiled evaluator."""
+        return self.KIND, *astuple(self)
 
 
 @dataclass(frozen=True)
 class Plane(Layer):
     """Constant level and slope."""
 
+    KIND: ClassVar[int] = heightfield.PLANE
     level: float = 0.0
     slope_x: float = 0.0
     slope_y: float = 0.0
-
-    def row(self) -> tuple[float, ...]:
-        return heightfield.PLANE, self.level, self.slope_x, self.slope_y
 
 
 @dataclass(frozen=True)
@@ -52,8 +55,10 @@ class Wave(Layer):
     phase: float = 0.0
     fade: tuple[float, float] = (-1.0, -1.0)
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.wavelength >= 1, "Wave.wavelength", self.wavelength, "1 m or more")
+
+    def row(self) -> tuple[float, ...]:
         k = 2 * np.pi / self.wavelength
         k_x, k_y = k * np.cos(self.direction), k * np.sin(self.direction)
         return heightfield.WAVE, self.amplitude, k_x, k_y, self.phase, *self.fade
@@ -63,73 +68,73 @@ class Wave(Layer):
 class Ramp(Layer):
     """A smooth rise along x between two places; its steepest slope is 1.5 rise / length."""
 
+    KIND: ClassVar[int] = heightfield.RAMP
     start: float
     end: float
     rise: float
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.end >= self.start + 1, "Ramp.end", self.end, f"1 m or more beyond the start at {self.start} m")
-        return heightfield.RAMP, self.start, self.end, self.rise
 
 
 @dataclass(frozen=True)
 class Crown(Layer):
-    """The road's middle is higher than its edges, so that rain runs off: a parabola."""
+    """The middle of the road is higher than its edges: a parabola."""
 
+    KIND: ClassVar[int] = heightfield.CROWN
     height: float
     half_width: float
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.half_width > 0, "Crown.half_width", self.half_width, "above 0 m")
-        return heightfield.CROWN, self.height, self.half_width
 
 
 @dataclass(frozen=True)
 class Banking(Layer):
     """Bends tilt inwards: cross slope = gain (m) times the second derivative of the centreline."""
 
+    KIND: ClassVar[int] = heightfield.BANKING
     gain: float
     half_width: float
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.half_width > 0, "Banking.half_width", self.half_width, "above 0 m")
-        return heightfield.BANKING, self.gain, self.half_width
 
 
 @dataclass(frozen=True)
 class Shoulder(Layer):
     """A rise (or with a negative value a drop) on one side of the road: +1 left, -1 right, 0 both."""
 
+    KIND: ClassVar[int] = heightfield.SHOULDER
     side: int
     start: float  # m from the centreline
     end: float
     rise: float
 
-    def row(self) -> tuple[float, ...]:
-        _require(
-            self.end >= self.start + 1, "Shoulder.end", self.end, f"1 m or more beyond the start at {self.start} m"
-        )
-        return heightfield.SHOULDER, self.side, self.start, self.end, self.rise
+    def __post_init__(self) -> None:
+        expected = f"1 m or more beyond the start at {self.start} m"
+        _require(self.end >= self.start + 1, "Shoulder.end", self.end, expected)
 
 
 @dataclass(frozen=True)
 class Ditch(Layer):
     """A trough along the road: +1 left, -1 right, 0 both sides."""
 
+    KIND: ClassVar[int] = heightfield.DITCH
     side: int
     distance: float  # m from the centreline to its middle
     half_width: float
     depth: float
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.half_width >= 0.5, "Ditch.half_width", self.half_width, "0.5 m or more")
-        return heightfield.DITCH, self.side, self.distance, self.half_width, self.depth
 
 
 @dataclass(frozen=True)
 class Kerb(Layer):
     """A step up beside the road; side streets of half width `crossing` cut it every `period` m of x."""
 
+    KIND: ClassVar[int] = heightfield.KERB
     half_width: float
     height: float = 0.12
     face: float = 0.04  # m, horizontal extent of the step
@@ -138,28 +143,26 @@ class Kerb(Layer):
     offset: float = 0.0  # x of one side street
     side: int = 0  # +1 left, -1 right, 0 both
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(0.02 <= self.face <= 0.2, "Kerb.face", self.face, "0.02 to 0.2 m")
-        side_streets = self.period, self.crossing, self.offset
-        return heightfield.KERB, self.half_width, self.height, self.face, *side_streets, self.side
 
 
 @dataclass(frozen=True)
 class SpeedBump(Layer):
     """A hump across the road."""
 
+    KIND: ClassVar[int] = heightfield.BUMP
     x: float
     half_length: float
     height: float
 
-    def row(self) -> tuple[float, ...]:
+    def __post_init__(self) -> None:
         _require(self.half_length >= 0.4, "SpeedBump.half_length", self.half_length, "0.4 m or more")
-        return heightfield.BUMP, self.x, self.half_length, self.height
 
 
 @dataclass(frozen=True)
 class Strip:
-    """A strip along the road with its own class; +1 left, -1 right, 0 both sides."""
+    """A strip along the road with its own semantic class; +1 left, -1 right, 0 both sides."""
 
     semantic: int
     start: float  # m from the centreline

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How objects and the own vehicle move: smooth paths on the plane, settled onto the ground; odometry with errors."""
+"""Motion of objects and the ego vehicle: smooth paths on the plane, poses on the ground, odometry with errors."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,19 +44,28 @@ class Pace:
         return gained + self.speed * (elapsed - gaining)
 
 
-class Path(Protocol):
-    """Where an object is on the plane."""
+class Path:
+    """Where an object is on the plane; a fixed place unless `moves` says otherwise."""
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         """x, y in metres and heading in radians."""
-        ...
+        raise NotImplementedError
 
     @property
-    def moves(self) -> bool: ...
+    def moves(self) -> bool:
+        return False
+
+
+class _MovingPath(Path):
+    pace: Pace
+
+    @property
+    def moves(self) -> bool:
+        return self.pace.speed > 0
 
 
 @dataclass(frozen=True)
-class Fixed:
+class Fixed(Path):
     """Stands still."""
 
     x: float
@@ -66,14 +75,10 @@ class Fixed:
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         return self.x, self.y, self.heading
 
-    @property
-    def moves(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True)
-class Roadside:
-    """Stands still beside the road: place along x and distance from the centreline, turned with the road."""
+class Roadside(Path):
+    """Stands still beside the road: x, distance from the centreline, and heading relative to the road."""
 
     x: float
     offset: float
@@ -83,13 +88,9 @@ class Roadside:
         y, slope = _lane(terrain, self.x, self.offset)
         return self.x, y, math.atan(slope) + self.heading
 
-    @property
-    def moves(self) -> bool:
-        return False
-
 
 @dataclass(frozen=True)
-class Along:
+class Along(_MovingPath):
     """Follows the road at a constant distance from its centreline; direction -1 drives towards smaller x."""
 
     start: float  # x at time 0
@@ -102,13 +103,9 @@ class Along:
         y, slope = _lane(terrain, x, self.offset)
         return x, y, math.atan(slope) + (math.pi if self.direction < 0 else 0.0)
 
-    @property
-    def moves(self) -> bool:
-        return self.pace.speed > 0
-
 
 @dataclass(frozen=True)
-class Straight:
+class Straight(_MovingPath):
     """Moves in a straight line from a place."""
 
     x: float
@@ -119,10 +116,6 @@ class Straight:
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         travelled = self.pace.distance(time)
         return self.x + travelled * math.cos(self.heading), self.y + travelled * math.sin(self.heading), self.heading
-
-    @property
-    def moves(self) -> bool:
-        return self.pace.speed > 0
 
 
 def _lane(terrain: Terrain, x: float, offset: float) -> tuple[float, float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is really there: per point, per object, and per cell of any grid in any frame."""
+"""Ground truth: per point, per object, and per cell of any grid in any frame."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class OccupancyTruth:
     """Per cell of a grid, shapes (rows, columns, ...)."""
 
     grid: Grid
-    occupied: NDArray[np.bool_]  # something reaches into the height band above the ground
+    occupied: NDArray[np.bool_]  # an object reaches into the height band above the ground
     moving: NDArray[np.bool_]
     velocity: Float32  # (..., 2) m/s in the grid frame, NaN where nothing moves
     object_id: NDArray[np.int32]  # 0: none
@@ -50,7 +50,7 @@ class OccupancyTruth:
 
 @dataclass(frozen=True, eq=False)
 class FrameTruth:
-    """The truth of one scan. A grid frame is named by `T_grid_sensor`, as in GroundFrame; None: the world."""
+    """The truth of one scan. `T_grid_sensor` names the frame of a grid, as in GroundFrame; None: the world."""
 
     time: float
     T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
@@ -59,8 +59,8 @@ class FrameTruth:
     object_id: NDArray[np.int32]  # (N,) 0: ground or spurious
     velocity: Float32  # (N, 3) m/s in the world
     spurious: NDArray[np.bool_]  # (N,) multipath
-    points_world: Float64  # (N, 3) where each ray truly ended, without errors
-    origins: Float64  # (S, 3) place of each sensor in the world
+    points_world: Float64  # (N, 3) exact end of each ray
+    origins: Float64  # (S, 3) position of each sensor in the world
     sensor_index: NDArray[np.uint8]  # (N,) row of `origins`
     scene: Scene = field(repr=False)
     instant: Instant = field(repr=False)
@@ -111,7 +111,7 @@ class FrameTruth:
         """
         T_world_grid = self._T_world_grid(T_grid_sensor)
         elevation, _ = self._ground(grid, T_grid_sensor)
-        nodes = self._nodes(grid, elevation, T_world_grid)
+        nodes = (T_world_grid @ np.stack([*grid.mesh(), elevation], -1).reshape(-1, 3)).reshape(*grid.shape, 3)
         solids, movements = self.instant.solids, self.instant.movements
         x, y = self.T_world_vehicle.translation[:2]
         reach = np.abs(nodes[..., :2] - (x, y)).max() + grid.spacing
@@ -120,49 +120,26 @@ class FrameTruth:
         owner = cells.occupants(band, self.terrain.compiled, solids, movements, nearby)
         occupied = owner >= 0
         velocity_world = np.zeros((*grid.shape, 3))
-        velocity_world[occupied] = self._velocity_at(owner[occupied], nodes[occupied])
+        velocity_world[occupied] = object_velocity(self.instant, owner[occupied], nodes[occupied])
         moving = np.linalg.norm(velocity_world, axis=-1) > MOVING_SPEED
         velocity = (velocity_world @ T_world_grid.rotation)[..., :2].astype(np.float32)
         velocity[~moving] = np.nan
-        return OccupancyTruth(
-            grid,
-            occupied,
-            moving,
-            velocity,
-            (owner + 1).astype(np.int32),
-            self._visible(grid, T_world_grid, elevation, below if seen_below is None else seen_below),
-        )
+        T_grid_world, real = T_world_grid.inverse(), ~self.spurious
+        ends = T_grid_world @ self.points_world[real]
+        corner = (grid.x0, grid.y0, grid.spacing)
+        seen_below = below if seen_below is None else seen_below
+        visible = cells.seen(T_grid_world @ self.origins, self.sensor_index[real], ends, *corner, elevation, seen_below)
+        return OccupancyTruth(grid, occupied, moving, velocity, (owner + 1).astype(np.int32), visible)
 
     def _T_world_grid(self, T_grid_sensor: Pose | None) -> Pose:
         if T_grid_sensor is None:
             return Pose.identity()
         return self.T_world_sensor @ T_grid_sensor.inverse()
 
-    def _nodes(self, grid: Grid, elevation: Float64, T_world_grid: Pose) -> Float64:
-        x, y = grid.mesh()
-        return (T_world_grid @ np.stack([x, y, elevation], -1).reshape(-1, 3)).reshape(*grid.shape, 3)
-
     def _ground(self, grid: Grid, T_grid_sensor: Pose | None) -> tuple[Float64, Float64]:
         """Elevation and slope where the grid's vertical through each node meets the ground."""
         T_world_grid = self._T_world_grid(T_grid_sensor)
         return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
-
-    def _velocity_at(self, obj: NDArray[np.int32], place: Float64) -> Float64:
-        return object_velocity(self.instant, obj, place)
-
-    def _visible(self, grid: Grid, T_world_grid: Pose, elevation: Float64, below: float) -> NDArray[np.bool_]:
-        T_grid_world = T_world_grid.inverse()
-        real = ~self.spurious
-        return cells.seen(
-            T_grid_world @ self.origins,
-            self.sensor_index[real],
-            T_grid_world @ self.points_world[real],
-            grid.x0,
-            grid.y0,
-            grid.spacing,
-            elevation,
-            below,
-        )
 
 
 def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the named fields of a file or message to a Scan, whatever they are called."""
+"""From the named fields of a file or message to a Scan, under any usual name."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
 CLASS_NAMES = ("classes", "truth")
 RING_NAMES = ("ring", "laser_id", "line", "beam")
 TIME_NAMES = ("point_time", "time", "t", "offset_time", "time_offset", "timestamp", "time_stamp", "gps_time")
-# float32 resolves 1 mm up to here; coordinates of a map beyond it are moved next to the origin.
+# float32 resolves 1 mm up to here; map coordinates beyond it are shifted to the origin.
 FAR_FROM_ORIGIN_M = 8192.0
 
 
 def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
-    """A Scan of per-point arrays by name: x, y, z, the fields Scan names, and every other one as a channel."""
+    """A Scan from per-point arrays by name: x, y, z, the fields of Scan, and every other one as a channel."""
     rest = {name: check_numbers(values, f"{where}: {name}") for name, values in fields.items()}
     columns = [_take(rest, (axis,)) for axis in "xyz"]
     if any(column is None for column in columns):
@@ -37,9 +37,9 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         key = _find(rest, name)
         if key is None:
             continue
-        understood = sweep_time(rest[key], time)
-        if understood is not None:
-            point_time, time = understood
+        relative = sweep_time(rest[key], time)
+        if relative is not None:
+            point_time, time = relative
             del rest[key]
             break
     classes = _take(rest, CLASS_NAMES)
@@ -59,7 +59,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
 
 
 def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | None]:
-    """float32 points (N, 3); float64 map coordinates too far out for float32 come with the shift that was taken off."""
+    """float32 points (N, 3), and the shift taken off float64 map coordinates that float32 cannot resolve."""
     points = np.empty((len(columns[0]), 3), np.float32)
     shift = np.zeros(3)
     for axis, column in enumerate(columns):
@@ -67,7 +67,7 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
         middle = float(np.median(finite)) if len(finite) else 0.0
         if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
             shift[axis] = np.round(middle)
-    # A float64 of 1e300 becomes infinite, which the filters label unknown.
+    # A float64 of 1e300 becomes infinite; the filters label it unknown.
     with np.errstate(over="ignore", invalid="ignore"):
         for axis, column in enumerate(columns):
             points[:, axis] = column - shift[axis] if shift[axis] else column
@@ -75,7 +75,7 @@ def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | Non
 
 
 def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
-    """Semantic labels as they are kept; what is no whole number of 32 bits is no label."""
+    """Semantic labels as uint32; other values are an error."""
     with np.errstate(invalid="ignore"):
         fits = (values >= 0) & (values < 2**32) & (values == np.floor(values))
     if not fits.all():
@@ -88,7 +88,7 @@ def _find(fields: Mapping[str, NDArray], name: str) -> str | None:
 
 
 def _take(fields: dict[str, NDArray], names: tuple[str, ...]) -> NDArray | None:
-    """Remove and return the first field that has one of these names (in any case)."""
+    """Remove and return the first field with one of these names (case-insensitive)."""
     for name in names:
         key = _find(fields, name)
         if key is not None and fields[key].ndim == 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locations with options: `drive.mcap?topic=/points`, `sim:city?sensor=hdl64e&frames=100`."""
+"""Locations with options: `bag.mcap?topic=/points`, `sim:city?sensor=hdl64e&frames=100`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def parse_location(
 ) -> tuple[str, dict[str, Any]]:
     """The path and the options after `?`, joined with `given` keywords (which win); unknown options are refused.
 
-    Values after `?` stay text. `of=` takes all that follows: a location within a location.
-    A file whose own name holds a `?` is a plain path.
+    Values after `?` stay text. `of=` takes the rest of the text: a location within a location.
+    An existing file with a `?` in its name is a plain path.
     """
     location = str(location)
     path, mark, query = location.partition("?")
@@ -52,5 +52,5 @@ def _check_name(path: str, name: str, allowed: Sequence[str]) -> None:
 def _exists(path: str) -> bool:
     try:
         return Path(path).exists()
-    except (OSError, ValueError):  # too long or with a null byte: no file has such a name
+    except (OSError, ValueError):  # too long or with a null byte: not a file name
         return False

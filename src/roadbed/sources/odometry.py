@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A source with other poses than it brings: estimated, from a file, from another topic of its bag, or none."""
+"""A source with other poses: estimated, from a file, or none; and its scans deskewed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.odometry.deskew import Motion, deskew
 from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.source import Source, WrappedSource, is_live
@@ -16,83 +17,61 @@ from roadbed.sources.source import Source, WrappedSource, is_live
 ESTIMATED, NO_POSES = "kiss-icp", "none"
 
 
-class WithoutPoses(WrappedSource):
-    """Every scan stands alone."""
+class WithPoses(WrappedSource):
+    """Poses of the sensor by another rule: `pose_of(scan, index)`."""
 
-    def __getitem__(self, index: int) -> Scan:
-        return replace(self.source[index], T_world_sensor=None)
-
-    def __iter__(self) -> Iterator[Scan]:
-        return (replace(scan, T_world_sensor=None) for scan in self.source)
-
-
-class WithTrajectory(WrappedSource):
-    """Poses of the sensor from a file: by time where file and scans have one, else one per scan."""
-
-    def __init__(self, source: Source, trajectory: Trajectory) -> None:
+    def __init__(self, source: Source, pose_of: Callable[[Scan, int], Pose | None]) -> None:
         super().__init__(source)
-        trajectory.check_count(len(source))
-        self._trajectory = trajectory
-        self.sequential = True
-        self._check_clock()
+        self._pose_of = pose_of
 
     def __getitem__(self, index: int) -> Scan:
-        return self._posed(self.source[index], index)
+        return self._posed(self.source[index], range(len(self))[index])
 
     def __iter__(self) -> Iterator[Scan]:
         return (self._posed(scan, index) for index, scan in enumerate(self.source))
 
     def _posed(self, scan: Scan, index: int) -> Scan:
-        return replace(scan, T_world_sensor=self._trajectory.of_scan(index, len(self), scan.time))
+        return replace(scan, T_world_sensor=self._pose_of(scan, index))
 
-    def _check_clock(self) -> None:
-        """Poses that end before the first scan, or begin after the last, count time from elsewhere."""
-        times = self._trajectory.times
-        if times is None or not len(self):
-            return
-        first, last = self.source[0].time, self.source[len(self) - 1].time
-        if first is not None and last is not None and (last < times[0] - 1 or first > times[-1] + 1):
+
+def _with_trajectory(source: Source, trajectory: Trajectory) -> Source:
+    """Poses from a file: by time where file and scans have times, else one per scan."""
+    count, times = len(source), trajectory.times
+    trajectory.check_count(count)
+    stamps = [source[0].time, source[count - 1].time] if count else []
+    if times is not None and stamps and None not in stamps:
+        first, last = (float(stamp or 0.0) for stamp in stamps)
+        if last < times[0] - 1 or first > times[-1] + 1:
             raise InputError(
-                f"{self._trajectory.where}: times {times[0]:.3f} to {times[-1]:.3f} s, "
+                f"{trajectory.where}: times {times[0]:.3f} to {times[-1]:.3f} s, "
                 f"expected the clock of the scans, {first:.3f} to {last:.3f} s"
             )
+    posed = WithPoses(source, lambda scan, index: trajectory.of_scan(index, count, scan.time))
+    posed.sequential = True
+    return posed
 
 
-class WithKissIcp(WrappedSource):
+class WithKissIcp(WithPoses):
     """Poses estimated from the scans, each once and in order."""
 
     def __init__(self, source: Source) -> None:
         from roadbed.odometry.kiss import KissOdometry
 
-        super().__init__(source)
+        super().__init__(source, self._pose)
         self._odometry, self._poses = KissOdometry(), []  # type: ignore[var-annotated]
         self.sequential = True
 
-    def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
-        while len(self._poses) < index:
-            self._estimate(self.source[len(self._poses)])
-        return self._estimate(self.source[index]) if index == len(self._poses) else self._known(index)
-
-    def __iter__(self) -> Iterator[Scan]:
-        for index, scan in enumerate(self.source):
-            yield self._estimate(scan) if index == len(self._poses) else self._of(scan, index)
-
-    def _estimate(self, scan: Scan) -> Scan:
-        self._poses.append(self._odometry.pose(scan))
-        return self._of(scan, len(self._poses) - 1)
-
-    def _known(self, index: int) -> Scan:
-        return self._of(self.source[index], index)
-
-    def _of(self, scan: Scan, index: int) -> Scan:
-        return replace(scan, T_world_sensor=self._poses[index])
+    def _pose(self, scan: Scan, index: int) -> Pose:
+        while len(self._poses) <= index:
+            number = len(self._poses)
+            self._poses.append(self._odometry.pose(scan if number == index else self.source[number]))
+        return self._poses[index]
 
 
 class Deskewed(WrappedSource):
-    """Scans without motion distortion where times of the points, and poses before or after, are known.
+    """Scans without motion distortion, where point times and the poses of neighbouring scans are known.
 
-    `ahead`: the next scan is waited for, as the way to it tells of the motion too; not for a live source.
+    `ahead`: also use the motion to the next scan, which costs one scan of delay; not for live sources.
     """
 
     def __init__(self, source: Source, ahead: bool = True) -> None:
@@ -129,28 +108,30 @@ def _deskewed(before: Scan | None, scan: Scan, after: Scan | None) -> Scan:
     return deskew(scan, later if then is None else then.mean(later))
 
 
-def with_odometry(source: Source, wanted: str | None) -> Source:
-    """The source with the odometry asked for: kiss-icp, none, a file of poses (TUM, KITTI); None: its own."""
-    if wanted is None:
+def with_odometry(source: Source, name: str | None) -> Source:
+    """The source with odometry `name`: kiss-icp, none, or a file of poses (TUM, KITTI); None: the source's own."""
+    if name is None:
         return source
-    if wanted == NO_POSES:
-        return WithoutPoses(source)
-    if wanted == ESTIMATED:
+    if name == NO_POSES:
+        return WithPoses(source, lambda scan, index: None)
+    if name == ESTIMATED:
         return WithKissIcp(source)
-    if not Path(wanted).is_file():
+    if not Path(name).is_file():
         raise InputError(
-            f"odometry {wanted!r}: expected {ESTIMATED}, {NO_POSES}, a file of poses (TUM or KITTI) or a topic of a bag"
+            f"odometry {name!r}: expected {ESTIMATED}, {NO_POSES}, a file of poses (TUM or KITTI) or a topic of a bag"
         )
-    return WithTrajectory(source, read_poses(wanted))
+    return _with_trajectory(source, read_poses(name))
 
 
-def describe_odometry(source: Source, wanted: str | None) -> str:
-    """One line for the screen: which poses are used."""
-    if wanted is not None:
-        return {NO_POSES: "none: every scan stands alone", ESTIMATED: "kiss-icp, from the scans"}.get(wanted, wanted)
+def describe_odometry(source: Source, name: str | None) -> str:
+    """One line on which poses are used."""
+    if name is not None:
+        return {NO_POSES: "none: every scan is processed on its own", ESTIMATED: "kiss-icp, from the scans"}.get(
+            name, name
+        )
     if is_live(source):
-        return "what the scans bring"
+        return "poses of the scans, if any"
     posed = len(source) > 0 and source[0].T_world_sensor is not None
     if posed and source.sequential:
         return "poses of the source"
-    return "none found: every scan stands alone (--odometry kiss-icp estimates it)"
+    return "none found: every scan is processed on its own (--odometry kiss-icp estimates it)"

@@ -1,25 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Per-point times as drivers write them, in seconds relative to the scan's time."""
+"""Per-point times of various drivers, converted to seconds relative to the scan's time."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-# A sweep lasts far less than this; a clock that counts from a start or an epoch shows far more.
+# A sweep is much shorter; a clock since a start or an epoch shows much more.
 _LONGEST_SWEEP_S = 10.0
 # Seconds since 1970 (or since the GPS epoch) are beyond this, a clock since the sensor's start is not.
 _EPOCH_CLOCK_S = 1e8
-# Greater numbers than the first are an absolute clock in units of the second.
+# Values above the first number are an absolute clock in units of the second number.
 _CLOCK_UNITS_S = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
 
 
 @np.errstate(invalid="ignore", over="ignore")
 def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float | None] | None:
-    """Seconds relative to the scan's time (N,), and that time; None where the numbers make no sense as such.
+    """Seconds relative to the scan's time (N,), and that time; None where the values are not plausible.
 
-    Integers count nanoseconds (Ouster, Livox). Absolute clocks are told by their size, in s, ms, us or ns; a zero
-    among stamps since an epoch marks a missing return and becomes NaN.
+    Integers are nanoseconds (Ouster, Livox). The unit of absolute clocks (s, ms, us, ns) follows from their size; a
+    zero among stamps since an epoch marks a missing return and becomes NaN.
     """
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         return None
@@ -36,7 +36,7 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
     first = values[known].min()
     if (last - float(first)) * unit > _LONGEST_SWEEP_S:
         return None
-    # Subtracted before the change to float64, which does not resolve nanoseconds since 1970.
+    # Subtract before converting to float64, which does not resolve nanoseconds since 1970.
     seconds = np.full(len(values), np.nan)
     seconds[known] = (values[known] - first).astype(np.float64) * unit
     start = float(first) * unit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of a drive: KITTI rows of 3x4 numbers, TUM lines with time and quaternion; looked up by index or by time."""
+"""Poses of a sequence: KITTI rows of 3x4 numbers, or TUM lines; looked up by index or by time."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from roadbed.core.errors import InputError
 from roadbed.core.geometry import Float64, Pose, interpolate
 from roadbed.io.files import read_text
 
-# Between poses further apart a straight line is no longer a fair guess; past the ends it is fair for two sweeps.
+# Limits of interpolation between poses, and of extrapolation beyond the ends (two sweeps).
 _LONGEST_GAP_S = 2.0
 _LONGEST_REACH_S = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """Poses in order, with their times where the file has them."""
+    """Poses in order, with times where the file has them."""
 
     poses: tuple[Pose, ...]
     times: Float64 | None  # (N,) s, increasing
@@ -32,12 +32,12 @@ class Trajectory:
         return len(self.poses)
 
     def check_count(self, scans: int) -> None:
-        """Poses without times belong to scans one by one, so their number must agree."""
+        """Poses without times are one per scan: their number must agree."""
         if self.times is None and len(self) != scans:
             raise InputError(f"{self.where}: poses: found {len(self)}, expected {scans} (one per scan)")
 
     def of_scan(self, index: int, scans: int, time: float | None) -> Pose | None:
-        """The pose of scan `index` of `scans`: by its time where both have one, else by its place in the file."""
+        """The pose of scan `index` of `scans`: by time where both have times, else by index."""
         if self.times is not None and time is not None:
             return self.at(time)
         if len(self) != scans:
@@ -59,13 +59,13 @@ class Trajectory:
             return self.poses[nearest] if abs(time - self.times[nearest]) < 1e-3 else None
         return interpolate(self.poses[after - 1], self.poses[after], (time - start) / (end - start))
 
-    def seen_from(self, T_body_sensor: Pose) -> Trajectory:
-        """Poses of a sensor fixed to the body that these poses describe."""
+    def of_sensor(self, T_body_sensor: Pose) -> Trajectory:
+        """Poses of a sensor that is fixed to the body of these poses."""
         return Trajectory(tuple(pose @ T_body_sensor for pose in self.poses), self.times, self.where)
 
 
 def make_trajectory(poses: list[Pose], times: list[float], where: str) -> Trajectory:
-    """Poses sorted by time; of several with the same time the first stays."""
+    """Poses sorted by time; of several with the same time the first is kept."""
     unique, first = np.unique(np.asarray(times, np.float64), return_index=True)
     return Trajectory(tuple(poses[i] for i in first), unique, where)
 
@@ -94,8 +94,8 @@ def read_times(path: str | Path, scans: int) -> Float64:
 
 
 def read_table(path: Path, widths: tuple[int, ...], expected: str) -> Float64:
-    """Rows of numbers, all of one of these widths."""
-    values = array("d")  # a Python number takes three times the memory
+    """Rows of numbers, all of one width out of `widths`."""
+    values = array("d")  # a list of floats takes three times the memory
     width = 0
     for number, line in enumerate(read_text(path).split("\n"), 1):
         words = line.split("#")[0].replace(",", " ").split()
@@ -117,7 +117,7 @@ def read_table(path: Path, widths: tuple[int, ...], expected: str) -> Float64:
 
 
 def read_calibration(path: Path) -> dict[str, NDArray[np.float64]]:
-    """KITTI's `name: numbers` lines; lines with other content (dates) are left out."""
+    """KITTI's `name: numbers` lines; other lines (dates) are skipped."""
     values = {}
     for line in read_text(path).splitlines():
         name, _, numbers = line.partition(":")

@@ -22,7 +22,7 @@ _BUILT_IN = {
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
-    "pcap": "roadbed.sources.sensors.pcap:PcapSource",
+    "pcap": "roadbed.sources.sensors.velodyne:PcapSource",
     "argoverse": "roadbed.sources.datasets.argoverse:ArgoverseSource",
     "nuscenes": "roadbed.sources.datasets.nuscenes:NuScenesSource",
     "pcd": "roadbed.sources.formats.pcd:PcdSource",

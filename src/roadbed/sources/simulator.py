@@ -25,19 +25,19 @@ class SimulatorOptions(Stage):
     sensor: str = Field("hdl64e", description="a sensor's name or a YAML file")
     frames: int = Field(100, gt=0)
     seed: int = Field(0, ge=0, lt=2**31)
-    density: float = Field(1.0, ge=0, le=3, description="scales how many things there are")
+    density: float = Field(1.0, ge=0, le=3, description="scales how many objects there are")
     noise: float | None = Field(None, ge=0, le=1, description="m, standard deviation of the range; the sensor's own")
     odometry: Literal["exact", "drift", "noise", "drift+noise", "none"] = "exact"
     distortion: bool = Field(False, description="points as measured while driving, with point_time")
     multipath: float = Field(0.0, ge=0, le=1, description="share of ground returns that appear below the ground")
-    losses: bool = Field(True, description="echoes lost with range, incidence and by chance")
+    losses: bool = Field(True, description="returns lost with range, incidence and at random")
     mounting: Literal["known", "unknown"] = "known"
     height: float | None = Field(None, gt=0, le=20, description="m, of a single sensor over the road")
     pitch: float | None = Field(None, ge=-90, le=90, description="degrees, of a single sensor, nose down positive")
 
 
 class SimulatorSource(Source):
-    """Frames of a simulated drive. `truth(i)` gives what is really there."""
+    """Frames of a simulated drive; `truth(i)` is the ground truth of frame i."""
 
     name = "simulator"
     accepts = tuple(SimulatorOptions.model_fields)
@@ -50,7 +50,7 @@ class SimulatorSource(Source):
 
     @classmethod
     def of(cls, drive: Drive) -> SimulatorSource:
-        """A drive with a scene or sensors of one's own, as a source."""
+        """A source for a drive with a custom scene or custom sensors."""
         source = cls.__new__(cls)
         Source.__init__(source, f"sim:{drive.scene.name}")
         source._drive, source._latest = drive, None

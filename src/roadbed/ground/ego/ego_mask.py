@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The own vehicle's body in its scans: returns that travel with the vehicle are neither ground nor obstacle.
+"""The ego mask: returns from the ego vehicle are neither ground nor obstacle.
 
-The box is configured (`vehicle.body`), or estimated while the vehicle drives: what keeps its place in the vehicle frame
-while the world moves by is the vehicle itself, unless it goes on and on beside it, as a wall does. Where the
-ground method asks its accelerator, points are found there and do not come to the host for it; other scans in GPU memory
-are not searched, which would mean to fetch them.
+The vehicle's box is configured (`vehicle.body`), or estimated while it drives: cells that stay occupied in the vehicle
+frame while the world moves belong to the vehicle, unless they continue far along it, as a wall does. A ground method on
+an accelerator searches the points there (`query`); other scans in GPU memory are not searched, because they would have
+to be fetched first.
 """
 
 from __future__ import annotations
@@ -19,84 +19,95 @@ from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.core.device_arrays import lies_on_device, to_host
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float32, Pose
-from roadbed.ground.ego.ego_mask_cpu import copy_without, count_look, mark_cells, mark_inside
-from roadbed.ground.engine import BodyQuestion
+from roadbed.ground.ego.ego_mask_cpu import copy_without, count_scan, mark_cells, mark_inside
+from roadbed.ground.engine import EgoQuery
 from roadbed.kernels.parallel import parallel_for
 
 PER_METRE = 5  # cells
-ALONG, ACROSS = 6.0, 1.8  # m from the vehicle's origin that are searched: along, across
+ALONG, ACROSS = 6.0, 1.8  # m around the vehicle's origin that are searched: along, across
 LOW = 0.25  # m over the road from which a return may be the body
 CELLS = round(2 * ALONG * PER_METRE), round(2 * ACROSS * PER_METRE)
 _CELL = 1 / PER_METRE  # m
 _LONGEST = 5.0  # m ahead or behind; a line of returns that goes on further is a wall or a rail
-_STEP = 0.4  # m driven between two looks
-_LOOKS = 6  # before anything is said
-_FADE = 1 - 1 / 60  # what a look counts after another one
-_ENOUGH_LOOKS = sum(_FADE**k for k in range(_LOOKS - 1))
-_KEPT = 0.6  # share of the looks in which a cell of the body returns
-_FEWEST = 3  # cells that make a body
+_STEP = 0.4  # m driven between two scans that are counted
+_SCANS = 6  # before a box is reported
+_FADE = 1 - 1 / 60  # weight of a scan after the next one
+_ENOUGH = sum(_FADE**k for k in range(_SCANS - 1))
+_KEPT = 0.6  # share of the scans in which a cell of the vehicle is occupied
+_FEWEST = 3  # cells of a vehicle
 _MARGIN = 0.05  # m around what was found
 _GRAIN = 20_000  # points that are worth a thread
 
 
 class EgoMask:
-    """Says which points of a scan are the vehicle's own; `box` is what is known of it, None while nothing is."""
+    """Finds the points of a scan on the ego vehicle; `box` is its known extent, None while it is unknown."""
 
-    def __init__(self, config: VehicleConfig) -> None:
-        self.config = config
+    def __init__(self, config: VehicleConfig, backend: Any) -> None:
+        self.config, self._memory = config, _PinnedPoints(backend)
         self.reset()
 
     def reset(self) -> None:
         self.box: BodyConfig | None = self.config.body
-        self._seen = np.zeros(CELLS, np.float64)  # looks, [x][y]
-        self._looks, self._stays = 0.0, np.zeros(CELLS, np.bool_)
-        self._changed = False  # what stays, since the box was laid around it
+        self._seen = np.zeros(CELLS, np.float64)  # weighted number of scans, [x][y]
+        self._scans, self._stays = 0.0, np.zeros(CELLS, np.bool_)
+        self._changed = False  # `_stays`, since the box was computed
         self._last: Pose | None = None
+        self._mounted: dict[str, Pose] = {}  # T_vehicle_sensor of each sensor in its last scan
 
-    def points_of(self, scan: Scan, T_vehicle_sensor: Pose | None) -> NDArray[np.bool_] | None:
-        """Which points lie in the box, (N,); None where there are none, or nothing is known yet."""
+    def mask(self, scan: Scan) -> NDArray[np.bool_] | None:
+        """(N,) points in the box; None where there are none, or the box or the sensor's pose is unknown."""
+        T_vehicle_sensor = self._pose_of(scan)
         if self.box is None or T_vehicle_sensor is None:
             return None
         limits = np.array(_limits(self.box), np.float32)
-        own = np.empty(len(scan), np.bool_)
-        parallel_for(mark_inside, len(own), *_placed(scan, T_vehicle_sensor), limits, own, grain=_GRAIN)
-        return own if own.any() else None
+        inside = np.empty(len(scan), np.bool_)
+        parallel_for(mark_inside, len(inside), *_kernel_input(scan, T_vehicle_sensor), limits, inside, grain=_GRAIN)
+        return inside if inside.any() else None
 
-    def question(self, scan: Scan, T_vehicle_sensor: Pose) -> BodyQuestion | None:
-        """What an accelerator is to find in a scan, for who sits there; None: nothing."""
-        box, looks = self.box, self._learns_from(scan)
-        if box is None and not looks:
+    def query(self, scan: Scan) -> EgoQuery | None:
+        """The search for an accelerator; None: there is nothing to search for."""
+        T_vehicle_sensor, box, counts = self._pose_of(scan), self.box, self._counts(scan)
+        if T_vehicle_sensor is None or (box is None and not counts):
             return None
-        return BodyQuestion(T_vehicle_sensor, None if box is None else _limits(box), looks)
+        return EgoQuery(T_vehicle_sensor, None if box is None else _limits(box), counts)
 
-    def look(self, scan: Scan, T_vehicle_sensor: Pose, occupied: NDArray[np.bool_] | None = None) -> None:
-        """Learn from a scan, or from the cells that an accelerator found to hold a point of it."""
-        if not self._learns_from(scan):
+    def removed(self, scan: Scan, mask: NDArray[np.bool_] | None) -> Scan:
+        """The scan with masked points as missing returns, in memory that is used again for the next scan."""
+        return without(scan, mask, self._memory)
+
+    def update(self, scan: Scan, T_vehicle_sensor: Pose, occupied: NDArray[np.bool_] | None = None) -> None:
+        """Learn the sensor's pose, and the box from a scan or from the cells that an accelerator found occupied."""
+        self._mounted[scan.sensor] = T_vehicle_sensor
+        if not self._counts(scan):
             return
         if occupied is None:
             if lies_on_device(scan.points):
                 return
             limits = np.array([-ALONG, ALONG, -ACROSS, ACROSS, LOW, self.config.clearance], np.float32)
             occupied = np.zeros(CELLS, np.bool_)
-            mark_cells(*_placed(scan, T_vehicle_sensor), limits, np.float32(PER_METRE), occupied)
+            mark_cells(*_kernel_input(scan, T_vehicle_sensor), limits, np.float32(PER_METRE), occupied)
         self._last = scan.T_world_sensor
-        self._looks = self._looks * _FADE + 1
-        self._changed |= count_look(self._seen, occupied, _FADE, _KEPT * self._looks, self._stays)
-        if self._looks > _ENOUGH_LOOKS and self._changed:
+        self._scans = self._scans * _FADE + 1
+        self._changed |= count_scan(self._seen, occupied, _FADE, _KEPT * self._scans, self._stays)
+        if self._scans > _ENOUGH and self._changed:
             self.box, self._changed = self._found(), False
 
-    def _learns_from(self, scan: Scan) -> bool:
-        """Where the box is not configured and the vehicle has moved on since the last scan it learnt from."""
+    def _pose_of(self, scan: Scan) -> Pose | None:
+        """T_vehicle_sensor given by the scan, or estimated from an earlier one; None: unknown yet."""
+        return scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
+
+    def _counts(self, scan: Scan) -> bool:
+        """Whether the box is estimated and the vehicle has moved on since the last scan that was counted."""
         if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
             return False
         return self._last is None or self._last.distance_to(scan.T_world_sensor) >= _STEP
 
     def _found(self) -> BodyConfig | None:
-        """The box around everything that stayed, and around the sensor's foot."""
+        """The box around all cells that stay occupied and the vehicle's origin."""
         stays = self._stays.copy()
         x = (np.arange(stays.shape[0]) + 0.5) * _CELL - ALONG
         far = np.abs(x) > _LONGEST
-        walls = stays[far].any(axis=0)  # lines along the vehicle that go on
+        walls = stays[far].any(axis=0)  # lines along the vehicle that continue
         stays[:, walls] = False
         if np.count_nonzero(stays) < _FEWEST:
             return None
@@ -112,21 +123,18 @@ class EgoMask:
         )
 
 
-def without(scan: Scan, own: NDArray[np.bool_] | None, room: Room | None = None) -> Scan:
-    """The scan with its own vehicle's points made missing returns: every method labels those unknown.
-
-    With `room` its points lie there until the next scan comes.
-    """
-    if own is None:
+def without(scan: Scan, mask: NDArray[np.bool_] | None, memory: _PinnedPoints | None = None) -> Scan:
+    """The scan with masked points as missing returns, which every method labels unknown; its points lie in `memory`."""
+    if mask is None:
         return scan
     given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
-    points = np.empty_like(given) if room is None else room.like(given)
-    parallel_for(copy_without, len(own), given, own, points, grain=_GRAIN)
+    points = np.empty_like(given) if memory is None else memory.like(given)
+    parallel_for(copy_without, len(mask), given, mask, points, grain=_GRAIN)
     return scan.with_points(points)
 
 
-class Room:
-    """Memory for the points of one scan at a time, from which they reach the device fastest."""
+class _PinnedPoints:
+    """Host memory for the points of one scan at a time, from which uploads are fastest."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
@@ -139,11 +147,11 @@ class Room:
 
 
 def _limits(box: BodyConfig) -> tuple[float, ...]:
-    """As kernels take them; what is under the vehicle is its own too."""
+    """For kernels: rear, front, right, left, bottom, top; returns below the vehicle are its own too."""
     return box.rear, box.front, box.right, box.left, -math.inf, box.top
 
 
-def _placed(scan: Scan, T_vehicle_sensor: Pose) -> tuple[Float32, Float32, Float32]:
-    """What the kernels take: points, rotation and translation to the vehicle frame."""
+def _kernel_input(scan: Scan, T_vehicle_sensor: Pose) -> tuple[Float32, Float32, Float32]:
+    """Points, and rotation and translation to the vehicle frame."""
     points = to_host(scan.points) if lies_on_device(scan.points) else scan.points
     return points, T_vehicle_sensor.rotation.astype(np.float32), T_vehicle_sensor.translation.astype(np.float32)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Points beside the vehicle: one pass over the scan, in which NaN and infinities are nowhere. Twin: ego_mask.cl.
+"""Points on and around the ego vehicle; NaN and infinities are in no box. Twin: ego_mask.cl.
 
-Every product and sum is rounded by itself, so that a point on a border lies on the same side of it on any device.
+Every product and sum is rounded separately, so that a point on a border falls on the same side on every device.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _along_lanes(axis, x, y, z):
 
 @inlined()
 def _limits(box):
-    """In registers: what is written meanwhile might change an array, for all that the compiler knows."""
+    """In registers: the compiler must assume that writes to other arrays change this one."""
     return box[0], box[1], box[2], box[3], box[4], box[5]
 
 
@@ -60,19 +60,19 @@ def mark_inside(first, last, points, rotation, translation, box, inside):
 
 
 @njit(nogil=True, cache=True)
-def copy_without(first, last, points, own, left):
-    """A range of points, the own vehicle's as missing returns."""
+def copy_without(first, last, points, mask, left):
+    """A range of points, the masked ones as missing returns."""
     for k in range(U(first), U(last)):
         left[k, 0], left[k, 1], left[k, 2] = points[k, 0], points[k, 1], points[k, 2]
     for k in range(U(first), U(last)):
-        if own[k]:
+        if mask[k]:
             left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
 @njit(cache=True)
-def count_look(seen, occupied, fade, least, stays):
-    """Occupied cells count once more, and earlier looks a little less. Says whether others `stay` now, by counting at
-    least so much, than before."""
+def count_scan(seen, occupied, fade, least, stays):
+    """Add a scan to the weighted counts of occupied cells. Cells with at least `least` stay; returns whether `stays`
+    changed."""
     changed = False
     for x in range(seen.shape[0]):
         for y in range(seen.shape[1]):
@@ -91,7 +91,7 @@ def mark_cells(points, rotation, translation, box, per_metre, occupied):
     count = len(points)
     for first in range(0, count, LANES):
         if first + LANES <= count and not bits(_are_inside(turn, box, *load_points(points, first))):
-            continue  # as most are
+            continue  # most vectors lie outside
         for k in range(first, min(first + LANES, count)):
             x, y, z = points[k, 0], points[k, 1], points[k, 2]
             u, v = _along(to_x, x, y, z), _along(to_y, x, y, z)

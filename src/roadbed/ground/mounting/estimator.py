@@ -74,12 +74,12 @@ class Mountings:
             mounting = replace(mounting, T_vehicle_sensor=ahead)
         return mounting
 
-    def looks_at(self, scan: Scan) -> bool:
-        """Whether the mounting of this scan, the next one, will be read off its points."""
+    def reads(self, scan: Scan) -> bool:
+        """Whether the mounting of the next scan will be estimated from its points."""
         if scan.T_vehicle_sensor is not None:
             return False
         estimator = self._estimators.get(scan.sensor)
-        return estimator is None or scan.T_world_sensor is None or estimator.looks_next
+        return estimator is None or scan.T_world_sensor is None or estimator.reads_next
 
     def reset(self) -> None:
         """Start estimating anew."""
@@ -139,7 +139,7 @@ class MountingEstimator:
         return self._kept, note
 
     @property
-    def looks_next(self) -> bool:
+    def reads_next(self) -> bool:
         """Whether `track` reads the next scan, and not only counts it."""
         return len(self._planes) < _FIRST_SCANS or (self._scans + 1) % _CHECK_EVERY == 0
 

@@ -21,14 +21,14 @@ class Shape(NamedTuple):
     spacing: np.float32  # m
 
 
-class Listed(NamedTuple):
+class ActiveNodes(NamedTuple):
     """The nodes of a lattice on which something happens, in order: those of row r are row[r] to row[r + 1]."""
 
     nodes: Int32  # (nodes,) the first row[-1] of them
     row: Int32  # (rows + 1,)
 
     @classmethod
-    def none(cls, rows: int, columns: int) -> Listed:
+    def none(cls, rows: int, columns: int) -> ActiveNodes:
         """An empty list with room for all."""
         return cls(np.zeros(rows * columns, np.int32), np.zeros(rows + 1, np.int32))
 
@@ -60,9 +60,9 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
-    stands: NDArray[np.bool_]  # whether a point cannot be ground; empty: any may be
+    non_ground: NDArray[np.bool_]  # points that cannot be ground; empty: none
     runs: Runs  # of input points; the node after the last is that of points on none
-    listed: Listed  # nodes that have points
+    listed: ActiveNodes  # nodes that have points
 
 
 class ShapingPoints(NamedTuple):
@@ -76,10 +76,10 @@ class ShapingPoints(NamedTuple):
     x: Float32
     y: Float32
     z: Float32
-    listed: Listed  # no other node has such points
+    listed: ActiveNodes  # no other node has such points
 
 
-class Spans(NamedTuple):
+class ActiveColumns(NamedTuple):
     """Per row the columns worth computing, counted with the border; `wide` also covers the rows beside."""
 
     lo: Int32
@@ -120,7 +120,7 @@ class Field:
         self.reserved = np.zeros(rows * columns + 1, np.int32)
         self.count = np.zeros(rows * columns, np.int32)
         ends = (np.zeros(size, np.int32) for size in (rows, rows, rows + 2, rows + 2))
-        self.spans = Spans(*ends)
+        self.spans = ActiveColumns(*ends)
         # Columns [lo, hi) of each row where `information`, `prior` and `data` are not zero.
         self.written, self.prior_ends, self.data_ends = np.zeros((3, 2, rows), np.int32)
         self._chunks = np.zeros(chunks + 1, np.int32)

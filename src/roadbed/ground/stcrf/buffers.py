@@ -38,13 +38,13 @@ class Buffers:
         self.surface = zeros(slots * nodes * 4, np.float32)
         self.seen = zeros(slots * nodes, np.uint8)  # where ground was seen: what is reported and kept as prior
         self.reported = zeros(slots * nodes * 4, np.float32)  # the surface as the caller gets it
-        self.judged = zeros(slots * nodes * 4, np.float32)  # doubt about each node, and what tells its variance
+        self.judged = zeros(slots * nodes * 4, np.float32)  # doubt about each node, and inputs of its variance
         self.clean = zeros(slots * nodes, np.int32)  # what clean nodes hang on,
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the known ones of all
         self.frames = backend.staging_buffer(slots * FRAME.itemsize)
         self.layers = backend.output((slots, 4, nodes), np.float32, device_resident)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
-        self.row_sums, self.kinds = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
+        self.row_sums, self.node_classes = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
         self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
         self.fit_parts = [zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2)]  # of even and odd steps
@@ -67,12 +67,12 @@ class Buffers:
         )
         located, rank = zeros(total * 4, np.float32), zeros(total, np.int32)
         by_node = zeros((total + SPARE) * 4, np.float32)
-        decisions, standing = zeros(total, np.uint8), zeros(total, np.uint8)
+        decisions, non_ground = zeros(total, np.uint8), zeros(total, np.uint8)
         label = output((self.slots, capacity), np.uint8)
         probability, height = (output((self.slots, capacity), np.float32) for _ in range(2))
         # Nothing is taken before all of it is there: graphs know what was.
         self.input_buffer, self.located, self.rank, self.sorted = input_buffer, located, rank, by_node
-        self.decisions, self.standing = decisions, standing
+        self.decisions, self.non_ground = decisions, non_ground
         self.label, self.probability, self.height = label, probability, height
         self.capacity, self._next = capacity, ((), [])
         return True

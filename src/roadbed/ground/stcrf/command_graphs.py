@@ -20,7 +20,7 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch, PhaseOrder
 
 # Phases that need nothing of another one and of what follows it, up to the next phase after both.
-_BESIDE = {"coarse": "thin_out", "climb": "coarse", "islands": "measure"}
+_BESIDE = {"coarse": "thin_out", "slope_start": "coarse", "components": "measure"}
 
 
 class CommandGraphs:
@@ -117,7 +117,7 @@ class CommandGraphs:
         low_points = self._coarse.points if self._coarse else b.surface
         per_kind = device.units  # work-groups for each kind of nodes that more than LANES work-items share
         arguments = (
-            b.frames, b.moving, b.standing, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
+            b.frames, b.moving, b.non_ground, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
             np.int32(b.capacity), np.int32(per_kind), np.int32(b.moving_capacity),
         )  # fmt: skip
         groups = 2 * per_kind + -(-self._nodes * device.lanes // GROUP)
@@ -153,11 +153,11 @@ class CommandGraphs:
         if LabelRules.of(self._config).around:
             over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
             measure = (b.frames, b.located, b.segments, b.sorted, b.surface, over, b.tallies)
-            decide = (b.frames, b.located, over, b.tallies, b.kinds, state, b.standing, b.decisions, capacity)
+            decide = (b.frames, b.located, over, b.tallies, b.node_classes, state, b.non_ground, b.decisions, capacity)
             launches = [
                 self._launch("measure", over_points, *measure, capacity),
                 self._launch("sum_rows", self._over_rows, b.tallies, b.row_sums),
-                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.kinds),
+                self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.node_classes),
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
@@ -167,11 +167,11 @@ class CommandGraphs:
         reported = b.reported if self._ground.uses("seen_only") else b.surface
         if self._ground.uses("seen_only"):
             launches += [
-                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="islands")
+                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="components")
                 for kernel, *arguments in (judge, *(islands if self._ground.uses("small_components") else ()))
             ]
         nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
-        given = (b.frames, b.located, *nodes, b.tallies, b.standing, b.decisions)
+        given = (b.frames, b.located, *nodes, b.tallies, b.non_ground, b.decisions)
         return [*launches, self._launch("label", over_points, *given, *outputs, capacity)]
 
     def _motion(self) -> list[Launch]:
@@ -181,7 +181,16 @@ class CommandGraphs:
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
         # Samples lie where the sorted points will: those come later.
-        sample = (b.frames, b.input_buffer, b.standing, b.priors, b.sorted, b.sample_counts, b.samples_found, capacity)
+        sample = (
+            b.frames,
+            b.input_buffer,
+            b.non_ground,
+            b.priors,
+            b.sorted,
+            b.sample_counts,
+            b.samples_found,
+            capacity,
+        )
         launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fitting = GROUP if self._backend.device.lanes > 1 else 1
         fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, *b.fit_parts, b.fit.buffer)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import cache, lru_cache
 
 import numba
@@ -22,14 +21,13 @@ from roadbed.ground.engine import (
     Rolled,
     Turned,
     Vehicle,
-    nothing,
 )  # fmt: skip
-from roadbed.ground.stcrf.arrays import Field, Listed, Moving, Outputs, Runs, ShapingPoints, SortedPoints
+from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
-from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, places_in_node
+from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, pillar_positions
 from roadbed.ground.stcrf.model import (
     DISAGREEMENT_WEIGHT,
     EARLY_SIGMA_UP,
@@ -50,7 +48,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_fie
 from roadbed.ground.stcrf.points.active_columns_cpu import (
     CHUNKS,
     VECTOR,
-    begin_spans,
+    begin_active_columns,
     fill_expected,
     keep_seen,
     share_known,
@@ -70,13 +68,13 @@ from roadbed.ground.stcrf.sizes import (
     side_of,
 )  # fmt: skip
 from roadbed.ground.stcrf.start.coarse_cpu import CoarseStart
-from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
+from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_components
 from roadbed.ground.stcrf.surface.surface_cpu import (
     SURFACE_PHASES,
     Evidence,
     SurfaceRules,
+    compute_variance,
     describe_surface,
-    tell_variance,
 )
 from roadbed.kernels.parallel import parallel_for, parallel_region
 from roadbed.kernels.progress import announce
@@ -107,21 +105,24 @@ class StcrfCpu:
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
-        self._rules, self._places_in_node = LabelRules.of(config), places_in_node(self._side)
+        self._rules, self._pillar_positions = LabelRules.of(config), pillar_positions(self._side)
         self._selection = self._make_selection()
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
             self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
-        self._listed, self._listed_before = Listed.none(rows, columns), Listed.none(rows, columns)
-        self._kinds, (self._near_count, self._band_count) = np.zeros(nodes, np.uint8), np.zeros((2, nodes), np.int32)
+        self._listed, self._listed_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
+        self._node_classes = np.zeros(nodes, np.uint8)
+        self._near_count, self._band_count = np.zeros((2, nodes), np.int32)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
         self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
+        self._started: tuple[FrameInput, Alignment | None]
+        self._timings: dict[str, float] = {}
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
 
@@ -133,23 +134,26 @@ class StcrfCpu:
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
-        self._ground, self._stands = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
+        self._ground, self._non_ground = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
         self._samples = np.empty((3, capacity), F)
-        self._shaping = np.empty((3, capacity + PAD * self._kinds.size), F)
+        self._shaping = np.empty((3, capacity + PAD * self._node_classes.size), F)
 
-    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
-        return self.begin(given, alignment)
+    def frame(self, given: FrameInput) -> FrameOutput:
+        self.start(given)
+        return self.output(given)
 
-    def begin(
-        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
-    ) -> FrameOutput:
-        meanwhile()
-        timings: dict[str, float] = {}
-        if alignment is not None:
-            with timed(timings, "align"):
-                alignment.lay(self._misalignment(given, alignment.radius))
-                given = alignment.given
-        count = len(given.points)
+    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+        """The CPU computes when it is asked for results."""
+        self._started, self._timings = (given, alignment), {}
+
+    def misalignment(self) -> Misalignment | None:
+        given, alignment = self._started
+        assert alignment is not None
+        with timed(self._timings, "align"):
+            return self._misalignment(given, alignment.radius)
+
+    def output(self, given: FrameInput) -> FrameOutput:
+        timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._alone = given.warm, count < _POINTS
         with timed(timings, "sort"):
@@ -170,21 +174,22 @@ class StcrfCpu:
         return FrameOutput(*out, elevation, slope, variance, timings)
 
     def complete(self, timings: dict[str, float]) -> None:
-        """It is complete."""
+        """The output is complete."""
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
     def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
-        points, placement, standing = given.points, given.placement, given.standing
+        points, placement = given.points, given.placement
+        ego, non_ground = given.exclude.ego_mask, given.exclude.non_ground_mask
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        stands = self._stands if standing is not None else _NONE
+        stands = self._non_ground if non_ground is not None else _NONE
         x, y, z = self._sorted
         out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._runs, self._listed)
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        scan, known = (points, _NONE if given.own is None else given.own), _NONE if standing is None else standing
+        scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
         room = self._sort_alone if self._alone else self._sort_room
         sorting = scan, known, pose, self._fine.shape, room, out
         parallel_region(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
@@ -226,7 +231,7 @@ class StcrfCpu:
         fine, coarse, reach = self._fine, self._coarse, reach_of(self.config)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        begin_spans(points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written)
+        begin_active_columns(points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written)
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
             fill_expected(fine.expected, fine.spans, self._level_at)
@@ -280,7 +285,7 @@ class StcrfCpu:
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
         near = self._near, self._near_count, self._band_count
-        places = self._kinds, self._places_in_node
+        places = self._node_classes, self._pillar_positions
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._alone else self._point_chunks
@@ -300,9 +305,9 @@ class StcrfCpu:
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
         if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
-            drop_islands(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
+            drop_small_components(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
         if uses("seen_only") and uses("neighbour_disagreement"):
-            tell_variance(fine.spans, self._evidence, rules, variance)
+            compute_variance(fine.spans, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -358,7 +363,8 @@ class StcrfCpu:
             by = fine.shape.columns, motion.columns, motion.rows
             known = fine.prior, fine.prior_ends, fine.data, fine.data_ends
             parallel_for(shift_known, fine.shape.rows, *known, *by, grain=self._grain)
-            parallel_for(shift, fine.shape.rows + 2, fine.prior_mean, fine.expected, *by, grain=self._grain)
+            planes = fine.prior_mean, fine.expected
+            parallel_for(shift, fine.shape.rows + 2, *planes, *by, grain=self._grain)
             fine.take_prior()
         if motion.climb:
             raise_base(fine.prior, motion.climb)
@@ -369,22 +375,13 @@ class StcrfCpu:
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        left_out = given.own if given.standing is None else given.standing
-        left_out = _NONE if left_out is None else left_out
+        # Where the occlusion filter has run, points on the ego vehicle are missing returns already.
+        masks = given.exclude.non_ground_mask, given.exclude.ego_mask, _NONE
+        left_out = next(mask for mask in masks if mask is not None)
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        n = sample_residuals(
-            points,
-            left_out,
-            alignment_stride(len(points)),
-            turn,
-            move,
-            fine.shape,
-            F(radius),
-            fine.prior,
-            fine.prior_mean,
-            samples,
-        )
+        scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
+        n = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
         if n < FEWEST_SAMPLES:
             return None

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,17 +15,18 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
-from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
+from roadbed.ground.ego.ego_mask_device import EgoMaskDevice
 from roadbed.ground.engine import (
     Alignment,
+    EgoQuery,
     FrameInput,
     FrameOutput,
     Misalignment,
     MovingMask,
     Outputs,
     Rolled,
+    SensorViews,
     Turned,
-    nothing,
 )  # fmt: skip
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.command_graphs import CommandGraphs
@@ -74,48 +75,65 @@ class StcrfDevice:
         self._graphs = CommandGraphs(backend, config, self._buffers)
         argument_struct = ArgumentStruct(FRAME, slots)
         self._frames, self._records = argument_struct.array, argument_struct.records
-        self._laid_from = argument_struct.array["laid_from"][0]
+        self._unaligned = argument_struct.array["unaligned"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,
         self._mask_taken: tuple[CommandGraph, ...] = ()  # to be run before the next frame's
-        self._opacity = VisibilityDevice(backend, VisibilityModel(), self._buffers)
-        self._looks = False  # which points stand has to be found before the next frame,
-        self._own_body = OwnBodyDevice(backend, config.vehicle, self._buffers, argument_struct)
-        self._asks = False  # and which are the own vehicle's
+        self._visibility = VisibilityDevice(backend, VisibilityModel(), self._buffers)
+        self._looks = False  # the occlusion filter has to run before the next frame,
+        self._ego = EgoMaskDevice(backend, config.vehicle, self._buffers, argument_struct)
+        self._asks = False  # and the ego mask
         self._graph_cache = GraphCache(backend)
         self._placed = backend.event()  # it is known how the scan lies on the prior, and what that knows of it
+        self._timings: dict[str, float] = {}
+        self._started_warm = self._pose_known = False
         self._left_on_device: DeviceGround | None = None  # what the last frame left here
 
-    def frame(self, given: FrameInput, alignment: Alignment | None = None) -> FrameOutput:
-        output = self.begin(given, alignment)
+    def frame(self, given: FrameInput) -> FrameOutput:
+        self.start(given)
+        output = self.output(given)
         self.complete(output.timings)
         return output
 
-    def begin(
-        self, given: FrameInput, alignment: Alignment | None = None, meanwhile: Callable[[], object] = nothing
-    ) -> FrameOutput:
-        timings: dict[str, float] = {}
-        with timed(timings, "upload"):
+    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+        self._timings, self._started_warm, self._pose_known = {}, given.warm, False
+        with timed(self._timings, "upload"):
             self._describe(given, 0)
             if alignment is not None:
                 self._describe_alignment(alignment)
-        with timed(timings, "queue"):
+        with timed(self._timings, "queue"):
             self._queue(given.warm, alignment is not None)
-            output = self._output(0, timings, self._left())
-        meanwhile()
-        self._lay_out()
-        with timed(timings, "place"):
+
+    def misalignment(self) -> Misalignment | None:
+        with timed(self._timings, "align"):
+            self._wait_for_pose()
+        return _misalignment(*self._buffers.fit.host[0].tolist())
+
+    def output(self, given: FrameInput) -> FrameOutput:
+        self._prepare_outputs()
+        with timed(self._timings, "place"):
             few = given.warm and self.config.stcrf.warm_iterations < self.config.stcrf.iterations
-            if few or alignment is not None or given.body is not None:
-                self._placed.wait()
-            if self._runs_again(few, alignment):
-                output = self._output(0, timings, self._left())
-            if given.body is not None:
-                self._own_body.answer(output.own)
+            queried = isinstance(given.exclude.ego, EgoQuery)
+            if few or queried:
+                self._wait_for_pose()
+            if self._started_warm and not given.warm:  # the scan does not fit the prior
+                self.backend.finish()  # before the memory of the outputs that it writes is handed back
+                self._queue(warm=False)
+            elif few and self._knows_too_little(*self._buffers.overlap.host[0].tolist()):
+                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
+            output = self._output(0, self._timings, self._left())
+            if queried:
+                self._ego.answer(output.ego)
             self._queue_fetch(0)
         return output
+
+    def _wait_for_pose(self) -> None:
+        """Until the host can read the alignment, the overlap with the prior and the ego mask."""
+        if not self._pose_known:
+            self._placed.wait()
+            self._pose_known = True
 
     def complete(self, timings: dict[str, float]) -> None:
         with timed(timings, "device"):
@@ -233,30 +251,30 @@ class StcrfDevice:
         rotation[:], translation[:] = placement.rotation.ravel(), placement.translation
         record.given = self.backend.bind(points, self._buffers.input_buffer, 3 * slot * self._buffers.capacity)
         record.points = record.given
-        self._asks = given.body is not None
-        if given.body is not None:
-            self._own_body.ask(given.body)
-        self._describe_standing(record, given, slot)
+        self._asks = isinstance(given.exclude.ego, EgoQuery)
+        if isinstance(given.exclude.ego, EgoQuery):
+            self._ego.ask(given.exclude.ego)
+        self._describe_non_ground(record, given.exclude.non_ground, slot)
         record.vehicle_x, record.vehicle_y = vehicle.x, vehicle.y
         self._describe_moving(record, given.moving, slot)
 
-    def _describe_standing(self, record: Any, given: FrameInput, slot: int) -> None:
-        """The points that cannot be ground: found before the frame from where they were seen, or known already."""
-        record.some_stand = given.views is not None or given.standing is not None
-        if given.views is not None:
-            record.sensors = len(given.views.origins)
-            self._opacity.look(given.views, slot)
+    def _describe_non_ground(self, record: Any, excluded: Any, slot: int) -> None:
+        """The points that cannot be ground: found on the device before the frame, or given as a mask."""
+        record.has_non_ground = excluded is not None
+        if isinstance(excluded, SensorViews):
+            record.sensors = len(excluded.origins)
+            self._visibility.look(excluded, slot)
             self._looks = True
-        elif given.standing is not None:
-            mask, start = given.standing.view(np.uint8), slot * self._buffers.capacity
-            self.backend.upload(mask, self._buffers.standing, start)
+        elif excluded is not None:
+            mask, start = excluded.view(np.uint8), slot * self._buffers.capacity
+            self.backend.upload(mask, self._buffers.non_ground, start)
 
     def _describe_alignment(self, alignment: Alignment) -> None:
-        """How the only slot of a drive is laid onto the prior surface."""
+        """How the scan of slot 0 is aligned with the prior surface."""
         record = self._records[0]
         record.stride, record.reach = alignment_stride(record.count), alignment.radius
         left = np.array((*alignment.poses, alignment.trust))
-        for part in self._laid_from:
+        for part in self._unaligned:
             part[:] = left
             left -= part
 
@@ -285,9 +303,9 @@ class StcrfDevice:
 
     def _enqueue_arguments(self, warm: bool) -> tuple[CommandGraph, ...]:
         """Describe the frame to its kernels; the graphs that have to be run before theirs."""
-        own_body = (self._own_body.graph,) if self._asks else ()
-        opacity = (self._opacity.graph,) if self._looks else ()
-        before = (*self._moved(), *self._mask_taken, *own_body, *opacity)
+        ego = (self._ego.graph,) if self._asks else ()
+        visibility = (self._visibility.graph,) if self._looks else ()
+        before = (*self._moved(), *self._mask_taken, *ego, *visibility)
         self._mask_taken, self._looks, self._asks = (), False, False
         buffers = self._buffers
         if self._returns_device_arrays:
@@ -303,7 +321,7 @@ class StcrfDevice:
         self._stay()
         return before
 
-    def _lay_out(self) -> None:
+    def _prepare_outputs(self) -> None:
         """Memory for what the next frame brings to the host, while the device works on this one."""
         if self.slots == 1 and not self._returns_device_arrays:
             self._buffers.lay_out(_brought(self.wanted & self.fetched))
@@ -321,22 +339,9 @@ class StcrfDevice:
         if aligned:
             self.backend.fetch(self._buffers.fit, 0, 6)
         if asks:
-            self._own_body.fetch()
+            self._ego.fetch()
         self._placed.record()
         self._graph_cache.run(rest)
-
-    def _runs_again(self, few: bool, alignment: Alignment | None) -> bool:
-        """Of a scan that is placed: with no prior for it, or too little of one for a `few` iterations, the frame runs
-        again."""
-        overlap, fit = self._buffers.overlap, self._buffers.fit
-        if alignment is not None and not alignment.lay(_misalignment(*fit.host[0].tolist())):
-            self.backend.finish()  # before the memory of the outputs that it writes is handed back
-            self._queue(warm=False)
-        elif few and self._knows_too_little(*overlap.host[0].tolist()):
-            self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
-        else:
-            return False
-        return True
 
     def _queue_fetch(self, slot: int) -> None:
         """Queue the copies of what is wanted."""

@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -12,31 +12,45 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.config import Config
+from roadbed.config import Config, VehicleConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Moving, Scan
 from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
-from roadbed.ground.engine import BodyQuestion, FrameInput, FrameOutput, GroundEngine, Outputs, nothing
-from roadbed.ground.method import Segmented
+from roadbed.ground.ego.ego_mask import EgoMask
+from roadbed.ground.engine import Alignment, EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
+from roadbed.ground.method import Segmented, Started
 from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
-from roadbed.ground.stcrf.motion.align import ScanAlignment
-from roadbed.ground.stcrf.motion.grid_pose import Place, Places
+from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
-from roadbed.ground.visibility.cpu import standing_points
+from roadbed.ground.visibility.cpu import non_ground_points
 from roadbed.ground.visibility.device import can_find
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import looks_at, views_of
+from roadbed.ground.visibility.views import applies_to, views_of
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 
 
+@dataclass(eq=False)
+class _Frame:
+    """A scan between its start and its result."""
+
+    mounting: Mounting
+    pose: GridPose
+    given: FrameInput
+    alignment: Alignment | None
+    kept: bool  # its surface becomes the prior
+    ego_mask: NDArray[np.bool_] | None
+    diagnostics: list[str]
+    timings: dict[str, float]
+
+
 class Stcrf:
-    """Mounting, place, alignment, EM and labels, in this order; the surface is carried from scan to scan."""
+    """Mounting, grid pose, alignment, EM and labels, in this order; the surface is carried from scan to scan."""
 
     def __init__(
         self,
@@ -49,67 +63,89 @@ class Stcrf:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, wanted)
         self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
-        self._finds_standing = not isinstance(backend, CpuBackend) and can_find(backend, VisibilityModel())
+        self._device_filters = not isinstance(backend, CpuBackend) and can_find(backend, VisibilityModel())
         long_term_map = _long_term_map(config, map_folder)
-        self._places = Places(config, self.engine, long_term_map)
-        # A map believes its poses: scans fitted to the surface before them drift away from the world together.
+        self._grid = GridTracker(config, self.engine, long_term_map)
+        # A map keeps the given poses: scans aligned to the surface before them would drift from the world together.
         self._aligns = config.ground.uses("alignment") and long_term_map is None
         self._timeline = Timeline(config.timeline.limits)
         self._mountings = Mountings(config.ground.mounting)
+        self._no_ego = EgoMask(
+            VehicleConfig(find_body=False), backend
+        )  # for scans whose ego points are removed already
 
-    def leaves_out(self, scan: Scan) -> bool:
-        opaque = looks_at(scan, self._visibility)
-        return isinstance(self.backend, CpuBackend) and not opaque and not self._mountings.looks_at(scan)
-
-    def finds_own(self, scan: Scan) -> bool:
-        """On an accelerator, unless the host has to read the scan without those points anyway."""
-        if isinstance(self.backend, CpuBackend) or self._mountings.looks_at(scan):
-            return False
-        return self._finds_standing or not looks_at(scan, self._visibility)
-
-    def segment(
-        self,
-        scan: Scan,
-        moving: Moving | None = None,
-        own: NDArray[np.bool_] | None = None,
-        body: BodyQuestion | None = None,
-        meanwhile: Callable[[Mounting], object] = nothing,
-    ) -> Segmented:
+    def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
         timings: dict[str, float] = {}
         diagnostics: list[str] = []
+        scan, ego_mask, excluded = self._without_ego(scan, ego)
         with timed(timings, "mounting"):
             mounting = self._mountings.of(scan, diagnostics)
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
             diagnostics.extend(moment.diagnostics)
-            place, warm = self._places.follow(T_world_vehicle, mounting, moment)
-            given = self._input(scan, mounting, place, moving, warm, own, body)
-        alignment = None
-        if warm and self._aligns:
-            alignment = ScanAlignment(place, given, diagnostics)
-        output = self.engine.begin(given, alignment, partial(meanwhile, mounting))
-        if alignment is not None:
-            place, warm = alignment.place, alignment.warm
-        timings |= output.timings
+            pose, warm = self._grid.follow(T_world_vehicle, mounting, moment)
+            given = self._input(scan, mounting, pose, moving, warm, excluded)
+        alignment = pose.alignment() if warm and self._aligns else None
+        self.engine.start(given, alignment)
+        kept = moment.link in (Link.FIRST, Link.NEXT)
+        frame = _Frame(mounting, pose, given, alignment, kept, ego_mask, diagnostics, timings)
+        return Started(mounting, partial(self._result, frame))
+
+    def _result(self, frame: _Frame) -> Segmented:
+        """The result of a started scan, at its aligned pose."""
+        self._align(frame)
+        output, pose = self.engine.output(frame.given), frame.pose
+        frame.timings |= output.timings
         return Segmented(
             output,
-            place.lattice,
-            place.T_lattice_sensor,
-            mounting,
-            place.T_world_grid,
-            used_prior=warm,
-            diagnostics=tuple(diagnostics),
-            timings=timings,
-            complete=partial(self._complete, output, moment.link in (Link.FIRST, Link.NEXT), timings),
+            pose.lattice,
+            pose.T_lattice_sensor,
+            frame.mounting,
+            pose.T_world_grid,
+            used_prior=frame.given.warm,
+            diagnostics=tuple(frame.diagnostics),
+            timings=frame.timings,
+            ego_mask=output.ego.points if isinstance(frame.given.exclude.ego, EgoQuery) else frame.ego_mask,
+            complete=partial(self._complete, output, frame.kept, frame.timings),
         )
 
+    def _align(self, frame: _Frame) -> None:
+        """Correct the pose by the misalignment; a scan that does not fit the prior surface starts cold."""
+        if frame.alignment is None:
+            return
+        found, warm = self.engine.misalignment(), True
+        if found is not None and found.fits:
+            frame.pose = frame.pose.corrected(found, frame.alignment.trust)
+        elif found is not None:
+            near = f"{100 * found.share:.0f} % of its points near it"
+            frame.diagnostics.append(f"scan does not fit the prior surface ({near}): started cold")
+            warm = False
+        pose = frame.pose
+        frame.given = replace(frame.given, placement=pose.placement, vehicle=pose.vehicle, road=pose.road, warm=warm)
+
+    def _without_ego(
+        self, scan: Scan, ego: EgoMask
+    ) -> tuple[Scan, NDArray[np.bool_] | None, NDArray[np.bool_] | EgoQuery | None]:
+        """A scan without its points on the ego vehicle, their mask, and what the engine has to leave out.
+
+        Where the host reads the points, to estimate the mounting or for the occlusion filter, they are removed first.
+        """
+        filtered_by_host = applies_to(scan, self._visibility) and not self._device_filters
+        if filtered_by_host or self._mountings.reads(scan):
+            mask = ego.mask(scan)
+            return ego.removed(scan, mask), mask, None
+        if isinstance(self.backend, CpuBackend):
+            mask = ego.mask(scan)
+            return scan, mask, mask
+        return scan, None, ego.query(scan)
+
     def _complete(self, output: FrameOutput, kept: bool, timings: dict[str, float]) -> None:
-        """Wait for a scan; if it is `kept`, its surface becomes the prior."""
+        """Wait for a scan; the surface of a `kept` one becomes the prior."""
         self.engine.complete(timings)
         with timed(timings, "keep"):
             if kept:
-                self._places.keep(output)
+                self._grid.keep(output)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """In order; on an accelerator scans without odometry are computed several at a time."""
@@ -123,22 +159,22 @@ class Stcrf:
             if not alone:
                 yield from map(self._completed, run)
                 continue
-            for (scan, mounting, place, diagnostics), output in engines.run(self._alone(run)):
-                yield scan, Segmented(output, place.lattice, place.T_lattice_sensor, mounting, diagnostics=diagnostics)
+            for (scan, mounting, pose, diagnostics), output in engines.run(self._alone(run)):
+                yield scan, Segmented(output, pose.lattice, pose.T_lattice_sensor, mounting, diagnostics=diagnostics)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
-        found = self.segment(scan)
+        found = self.start(scan, None, self._no_ego).result()
         found.complete()
         return scan, found
 
     def _alone(
         self, scans: Iterable[Scan]
-    ) -> Iterator[tuple[tuple[Scan, Mounting, Place, tuple[str, ...]], FrameInput]]:
+    ) -> Iterator[tuple[tuple[Scan, Mounting, GridPose, tuple[str, ...]], FrameInput]]:
         for scan in scans:
             diagnostics: list[str] = []
             mounting = self._mountings.of(scan, diagnostics)
-            place = self._places.of_one_alone(mounting)
-            yield (scan, mounting, place, tuple(diagnostics)), self._input(scan, mounting, place)
+            pose = self._grid.single(mounting)
+            yield (scan, mounting, pose, tuple(diagnostics)), self._input(scan, mounting, pose)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
@@ -146,34 +182,33 @@ class Stcrf:
         if isinstance(self.backend, CpuBackend):
             return dict(self._completed(alone)[1].timings)
         mounting = self._mountings.of(alone, [])
-        return self.engine.profile(self._input(scan, mounting, self._places.of_one_alone(mounting)))
+        return self.engine.profile(self._input(scan, mounting, self._grid.single(mounting)))
 
     def save_map(self) -> None:
-        self._places.save_map()
+        self._grid.save_map()
 
     def reset(self) -> None:
         self._timeline.reset()
-        self._places.reset()
+        self._grid.reset()
         self._mountings.reset()
 
     def _input(
         self,
         scan: Scan,
         mounting: Mounting,
-        place: Place,
+        pose: GridPose,
         moving: Moving | None = None,
         warm: bool = False,
-        own: NDArray[np.bool_] | None = None,
-        body: BodyQuestion | None = None,
+        ego: NDArray[np.bool_] | EgoQuery | None = None,
     ) -> FrameInput:
-        """What a frame is computed from; which points stand is found here for an engine that cannot itself."""
-        standing = None
-        mask = None if moving is None else place.mask(*moving)
+        """Input of a frame; the occlusion filter runs here for an engine that cannot run it."""
+        moving_mask = None if moving is None else pose.mask(*moving)
         views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
-        if views is not None and not self._finds_standing:
-            standing, views = standing_points(to_host(scan.points), views, VisibilityModel()), None
-        found = standing, views, own, body
-        return FrameInput(scan.points, place.placement, place.vehicle, place.road, mask, warm, *found)
+        if views is None or self._device_filters:
+            exclude = Exclusion(ego, views)
+        else:
+            exclude = Exclusion(ego, non_ground_points(to_host(scan.points), views, VisibilityModel()))
+        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude)
 
 
 def _engine(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every number and structure that CPU kernels and device kernels share, each written once.
+"""Constants and structures shared by CPU kernels and device kernels.
 
-CPU kernels import the names below; device kernels get the same names as definitions, and the structure of a frame as C.
+CPU kernels import these names; device kernels get the same names as definitions, and the frame as a C structure.
 """
 
 from __future__ import annotations
@@ -52,22 +52,22 @@ GAP_UNEVENNESS = _F(0.1**2)  # m^2 up to which the planes around may disagree fo
 POINT_UNEVENNESS = _F(6)  # m^2 of a point per m^2 that the planes around disagree by: neighbours count the same points
 NODE_UNEVENNESS = _F(0.5)  # m^2 of a node per m^2 that it and the planes beside it disagree by, whatever its points
 OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as much on them as on neighbours
-SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point tells it
+SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point publishes it
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
 SMALL_COMPONENT = 60  # connected nodes from which a surface is reported,
 SMALL_SHARE = _F(0.03)  # or this share of all known nodes
 DISAGREEMENT_WEIGHT = 1.5  # doubt added per squared difference from the planes of seen neighbours
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
-COARSE_KNOWS = _F(1e-7)  # effective points from which the coarse start tells a node what to expect
+COARSE_KNOWS = _F(1e-7)  # effective points from which the coarse start gives a node its expected plane
 PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which a node's plane is carried on
 
-# The climbing start: how far its envelope reaches, and when it explains the lowest points of a region better.
-CLIMB_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
+# The slope-aware start: reach of its envelope, and when it explains the lowest points of a region better.
+ENVELOPE_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
 EXPLAINED = _F(0.1)  # m from the surface
-CLIMB_REGION = 2  # wide nodes to each side
-CLIMB_BETTER = _F(1.25)  # times as many explained, and
-CLIMB_MANY_MORE = 40  # so many more, or
-CLIMB_SOME_MORE, CLIMB_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
+SLOPE_REGION = 2  # wide nodes to each side
+SLOPE_BETTER = _F(1.25)  # times as many explained, and
+SLOPE_MANY_MORE = 40  # so many more, or
+SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
 
 # Alignment with the prior surface.
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
@@ -96,7 +96,7 @@ RATIO_AROUND = 3  # returns in a structure of 3 x 3 pillars per return at its fo
 SUPPORT_RATIO = _F(8)  # effective points below which the rule of feet by ratio applies
 FIRM_GROUND = _F(10)  # effective points from which ground is firm
 
-# Kinds of places, as bits.
+# Node classes, as bits.
 SMOOTH, FOOT_BY_RATIO, OPEN = np.uint8(1), np.uint8(2), np.uint8(4)
 FEWEST_RETURNS = 3  # a node needs to be called smooth or rough
 ROUGH_SHARE, ROUGH_RETURNS = _F(0.05), 2  # of its points raised, and at least so many
@@ -116,7 +116,7 @@ VOTE_MAY_CHANGE = _F(0.10)  # m, points from here on follow the vote
 # Outputs beside the labels that a caller may ask a device for, as bits.
 PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 
-LAID_FROM = 16  # numbers from which a scan is laid onto the prior surface
+UNALIGNED = 16  # numbers of the poses before the alignment with the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
 # What a frame says of a node: its ground was seen, now or before; it stays as prior.
@@ -129,7 +129,7 @@ CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0
 FRAME = np.dtype(
     [
         ("given", np.uint64),  # (count, 3) float, as the caller gave them
-        ("points", np.uint64),  # the same, without the own vehicle's
+        ("points", np.uint64),  # the same, without those on the ego vehicle
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
@@ -160,15 +160,15 @@ FRAME = np.dtype(
         ("node_y", np.float32),
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
-        ("some_stand", np.int32),  # the mask of points that cannot be ground is used
+        ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("sensors", np.int32),  # that saw the points
-        # Before the scan is laid onto the prior surface: sensor (rotation, translation), vehicle (translation) and the
+        # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.
-        ("laid_from", np.float32, (3, LAID_FROM)),
-        ("body_known", np.int32),  # points in the own vehicle's box are left out
-        ("body_look", np.int32),  # number of the look at the cells around the vehicle; 0: nobody looks
-        ("body_pose", np.float32, 12),  # sensor to vehicle: rotation by rows, translation
-        ("body_box", np.float32, 6),  # m in the vehicle frame: rear, front, right, left, bottom, top
+        ("unaligned", np.float32, (3, UNALIGNED)),
+        ("ego_masked", np.int32),  # points in the ego vehicle's box are left out
+        ("ego_scan", np.int32),  # number of the scan whose occupied cells are counted; 0: not counted
+        ("ego_pose", np.float32, 12),  # sensor to vehicle: rotation by rows, translation
+        ("ego_box", np.float32, 6),  # m in the vehicle frame: rear, front, right, left, bottom, top
     ],
     align=True,
 )

@@ -102,7 +102,7 @@ def coarse_program(config: Config) -> Program:
         "SLOPE_INFORMATION": SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1),
         "TEAM": TEAM,
         "COARSE_UP": exponent(COARSE_SIGMA_UP),
-        "CLIMB_UP": exponent(SLOPE_SIGMA_UP),
+        "SLOPE_UP": exponent(SLOPE_SIGMA_UP),
         "PULL": PULL_WEIGHT if config.ground.uses("pull_to_drops") else 0.0,
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
@@ -151,7 +151,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "DISAGREEMENT": DISAGREEMENT_WEIGHT if ground.uses("neighbour_disagreement") else 0.0,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": ground.uses("seen_only"),
-        "ISLANDS": SMALL_COMPONENT if ground.uses("seen_only") and ground.uses("small_components") else 0,
+        "SMALL_COMPONENTS": SMALL_COMPONENT if ground.uses("seen_only") and ground.uses("small_components") else 0,
         "SIDE": side,
         "WALLS": walls,
         "LIMIT": limit,

@@ -14,8 +14,7 @@ from roadbed.core.frames import VarianceCells
 from roadbed.core.memory import check_memory
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
-from roadbed.ground.variance.method import output_of
-from roadbed.ground.variance.model import lattice_of
+from roadbed.ground.variance.model import lattice_of, output_of
 from roadbed.ground.variance.variance_cpu import (
     PHASES,
     SORT_PHASES,

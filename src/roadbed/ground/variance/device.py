@@ -12,7 +12,6 @@ from roadbed.core.errors import DeviceError
 from roadbed.core.frames import VarianceCells
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
-from roadbed.ground.variance.method import output_of
 from roadbed.ground.variance.model import (
     CELLS_WANTED,
     FRAME,
@@ -22,6 +21,7 @@ from roadbed.ground.variance.model import (
     PROBABILITY,
     TILE,
     lattice_of,
+    output_of,
     program,
 )
 from roadbed.runtime.backend import Backend, Output

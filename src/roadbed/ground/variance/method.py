@@ -6,20 +6,24 @@ Every scan stands alone, in the axes of its points: neither mounting nor odometr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.core.frames import Mounting, Moving, Scan, VarianceCells
+from roadbed.core.frames import Mounting, Moving, Scan
 from roadbed.core.geometry import Pose
-from roadbed.ground.engine import BodyQuestion, FrameOutput, nothing
-from roadbed.ground.method import Segmented
+from roadbed.ground.ego.ego_mask import EgoMask
+from roadbed.ground.engine import FrameOutput
+from roadbed.ground.method import Segmented, Started
 from roadbed.ground.variance.model import lattice_of
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+
+_MOUNTING = Mounting(T_vehicle_sensor=Pose.identity(), estimated=False)  # points are taken in their own axes
 
 
 class VarianceEngine(Protocol):
@@ -37,50 +41,27 @@ class GridVariance:
         self.grid = lattice_of(config.ground.variance)
         self.engine = _engine(config, backend)
 
-    def leaves_out(self, scan: Scan) -> bool:
-        """It takes a scan as it is."""
-        return False
+    def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
+        """Nothing is computed before the result is asked for; moving cells are not used."""
+        mask = ego.mask(scan)
+        return Started(_MOUNTING, partial(self._segment, ego.removed(scan, mask), mask))
 
-    def finds_own(self, scan: Scan) -> bool:
-        return False
-
-    def segment(
-        self,
-        scan: Scan,
-        moving: Moving | None = None,
-        own: NDArray[np.bool_] | None = None,
-        body: BodyQuestion | None = None,
-        meanwhile: Callable[[Mounting], object] = nothing,
-    ) -> Segmented:
-        in_place = Pose.identity()
-        mounting = Mounting(T_vehicle_sensor=in_place, estimated=False)
-        meanwhile(mounting)
+    def _segment(self, scan: Scan, ego_mask: NDArray[np.bool_] | None = None) -> Segmented:
         output = self.engine.frame(scan.points)
-        return Segmented(output, self.grid, in_place, mounting, scan.T_world_sensor, timings=output.timings)
+        given = self.grid, _MOUNTING.T_vehicle_sensor, _MOUNTING, scan.T_world_sensor
+        return Segmented(output, *given, timings=output.timings, ego_mask=ego_mask)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
-        yield from ((scan, self.segment(scan)) for scan in scans)
+        yield from ((scan, self._segment(scan)) for scan in scans)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         return self.engine.profile(scan.points)
 
     def save_map(self) -> None:
-        """There is none."""
+        """This method has no map."""
 
     def reset(self) -> None:
         """Nothing is kept from scan to scan."""
-
-
-def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: dict[str, float]) -> FrameOutput:
-    """The cells as layers: the mean of ground cells is the elevation, and slopes are not known."""
-    return FrameOutput(
-        *per_point,
-        elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
-        slope=np.broadcast_to(np.float32(np.nan), (*cells.grid.shape, 2)),
-        variance=cells.variance,
-        timings=timings,
-        cells=cells,
-    )
 
 
 def _engine(config: Config, backend: Backend | CpuBackend) -> VarianceEngine:

@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
-from roadbed.core.frames import Label
+from roadbed.core.frames import Label, VarianceCells
 from roadbed.core.geometry import Grid
+from roadbed.ground.engine import FrameOutput
 from roadbed.runtime.program import Program
 
 GROUP = 256
@@ -41,6 +43,18 @@ def lattice_of(config: VarianceConfig) -> Grid:
     columns = math.ceil((limits.x_max - limits.x_min) / spacing)
     rows = math.ceil((limits.y_max - limits.y_min) / spacing)
     return Grid(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
+
+
+def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: dict[str, float]) -> FrameOutput:
+    """The cells as layers: the elevation is the mean of ground cells, slopes are unknown."""
+    return FrameOutput(
+        *per_point,
+        elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
+        slope=np.broadcast_to(np.float32(np.nan), (*cells.grid.shape, 2)),
+        variance=cells.variance,
+        timings=timings,
+        cells=cells,
+    )
 
 
 def program(config: VarianceConfig) -> Program:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ground is opaque: which points of a scan that is not dense cannot be ground, on the CPU and on devices."""
+"""Occlusion filter: points of sparse scans that cannot be ground, because a beam passed beneath them or they rise."""

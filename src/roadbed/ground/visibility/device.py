@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which points of a scan that is not dense cannot be ground, on an accelerator."""
+"""The occlusion filter on an accelerator."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from roadbed.ground.engine import Views
+from roadbed.ground.engine import SensorViews
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.visibility.model import (
     DIRECTION_GROUP,
@@ -28,7 +28,7 @@ def can_find(backend: Backend, config: VisibilityModel) -> bool:
 
 
 class VisibilityDevice:
-    """`look` tells from where a slot's points were seen; `graph` then marks those that stand in `buffers.standing`.
+    """`look` sets the sensor origins of a slot's scan; `graph` then marks points in `buffers.non_ground`.
 
     Nothing is built before the first scan that is not dense. Points and lists lie where the frame's own kernels will
     write later; what lies behind the sorted points those do read, so that it is left alone.
@@ -40,7 +40,7 @@ class VisibilityDevice:
         self._told: list[bytes] = [b""] * buffers.slots  # of each slot: rotation, then origins
         self._graph: CommandGraph | None = None
 
-    def look(self, views: Views, slot: int) -> None:
+    def look(self, views: SensorViews, slot: int) -> None:
         """The sensors of a slot's scan; only what has changed is sent."""
         if len(views.origins) > self._sensors:
             self._reserve(len(views.origins))
@@ -94,11 +94,11 @@ class VisibilityDevice:
         located, following = b.located, b.rank
         points = b.frames, b.input_buffer, self._sights, self._sensor
         known = b.frames, self._sights, located
-        found = b.standing, following, self._tables, capacity
+        found = b.non_ground, following, self._tables, capacity
         steps = (
             ("find_directions", over_points(1), (*points, located, self._seen, *found)),
-            ("mark_standing", over_directions, (*known, self._seen, *found)),
-            ("release_feet", over_points(_ASKING), (*known, self._seen, *found)),
-            ("grow_standing", over_points(_ASKING), (*known, *found)),
+            ("mark_directions", over_directions, (*known, self._seen, *found)),
+            ("release_road", over_points(_ASKING), (*known, self._seen, *found)),
+            ("grow_non_ground", over_points(_ASKING), (*known, *found)),
         )
         return [Launch(kernel, *shape, arguments, b.slots) for kernel, shape, arguments in steps]

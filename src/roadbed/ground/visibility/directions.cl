@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opaque ground: which direction of its sensor each return was seen in. Twin: directions_cpu.py.
+// Occlusion filter: the direction of its sensor in which each return was seen. Twin: directions_cpu.py.
 
 // The direction's number; by the angle from the border between two only where the fast angle could mistake it.
 FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {
@@ -39,16 +39,16 @@ FUNCTION void hold_return(int i, int cell, int rank, float4 point, GLOBAL const 
 
 // Points are kept with their cells, so that the kernels that follow do not read them from host memory again.
 KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const double *sights,
-                       GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Seen *seen, GLOBAL uchar *standing,
+                       GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Seen *seen, GLOBAL uchar *non_ground,
                        GLOBAL int *following, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    if (!frame->some_stand) return;
+    if (!frame->has_non_ground) return;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
     GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     int count = frame->count, several = frame->sensors > 1, returns = 0, used = 0;
     sensors += SLOT * capacity, located += SLOT * capacity, seen += SLOT * capacity;
-    standing += SLOT * capacity, following += SLOT * capacity;
+    non_ground += SLOT * capacity, following += SLOT * capacity;
     FOR_EACH(k, SQUARES * SQUARES) table[STANDING + k] = 0;
 #if LANES > 1
     LOCAL_ARRAY float tile[3 * GROUP];
@@ -63,7 +63,7 @@ KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buf
         if (i < count) {
             point.w = FLOAT_OF((uint)cell);
             located[i] = point;
-            standing[i] = 0;
+            non_ground[i] = 0;
             hold_return(i, cell, rank, point, sight, following, table);
         }
         returns += cell >= 0, used += cell >= 0 && rank == 0;
@@ -81,7 +81,7 @@ KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buf
         if (i < end) {
             cell = see_point(sights, sight, several ? sensors[i] : 0, points[3 * i], points[3 * i + 1], points[3 * i + 2], &seen[i]);
             located[i] = FLOAT4(points[3 * i], points[3 * i + 1], points[3 * i + 2], FLOAT_OF((uint)cell));
-            standing[i] = 0;
+            non_ground[i] = 0;
             if (cell == last) continue;
         }
         if (last >= 0) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The ground is opaque: returns that a beam passed beneath, or that stand above each other, are not ground."""
+"""Occlusion within one direction: returns that a beam passed beneath, or that rise steeply, are not ground."""
 
 from __future__ import annotations
 
@@ -210,8 +210,8 @@ def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
 
 
 @inner()
-def mark_standing(first, last, order, start, seen, most, sparse, standing):
-    """`standing` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
+def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
+    """`non_ground` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
 
     `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
     """
@@ -228,4 +228,4 @@ def mark_standing(first, last, order, start, seen, most, sparse, standing):
         else:
             _mark_foot(ranges, heights, stands, sorted_order, slope, spare, spare_order)
         for k in range(begin, end):
-            standing[order[k]] = stands[k - begin] > 0
+            non_ground[order[k]] = stands[k - begin] > 0

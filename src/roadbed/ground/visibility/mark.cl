@@ -149,16 +149,16 @@ FUNCTION void mark_foot(Direction d, int n) {
 }
 
 // Returns of sparse scans that do not stand are listed as road; those that do are looked at again with it.
-KERNEL mark_standing(GLOBAL const Frame *frames, GLOBAL const double *sights, GLOBAL const float4 *located,
-                     GLOBAL const Seen *seen, GLOBAL uchar *standing, GLOBAL int *following, GLOBAL int *tables, int capacity) {
+KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const double *sights, GLOBAL const float4 *located,
+                     GLOBAL const Seen *seen, GLOBAL uchar *non_ground, GLOBAL int *following, GLOBAL int *tables, int capacity) {
     LOCAL_ARRAY int order[ROOM], stands[ROOM];
     LOCAL_ARRAY double range[ROOM], height[ROOM], slope[ROOM];
     Direction d = {order, stands, range, height, slope};
     GLOBAL const Frame *frame = &frames[SLOT];
-    if (!frame->some_stand) return;
+    if (!frame->has_non_ground) return;
     GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
-    located += SLOT * capacity, seen += SLOT * capacity, standing += SLOT * capacity, following += SLOT * capacity;
+    located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, following += SLOT * capacity;
     int rule = rule_of(table[RETURNS], table[USED]), most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
     if (GLOBAL_ID == 0) table[RULE] = rule;
     if (rule == DENSE) return;
@@ -175,7 +175,7 @@ KERNEL mark_standing(GLOBAL const Frame *frames, GLOBAL const double *sights, GL
         BARRIER();
         EACH(a, some) {
             held[a] = order[a];
-            standing[order[a]] = (uchar)(stands[a] != 0);
+            non_ground[order[a]] = (uchar)(stands[a] != 0);
         }
         if (rule == SPARSE_RULE)
             EACH(a, min(n, ROOM)) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The rule that ground is opaque as one kernel, whose phases several threads share."""
+"""The occlusion filter as one kernel, whose phases several threads share."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.visibility.directions_cpu import find_directions, mark_standing, sort_by_direction
+from roadbed.ground.visibility.directions_cpu import find_directions, mark_directions, sort_by_direction
 from roadbed.ground.visibility.model import MOST, SQUARES
-from roadbed.ground.visibility.neighbours_cpu import grow_standing, list_road, list_standing, release_feet
+from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
-class Opaque(NamedTuple):
-    """What the phases hand on to each other, of N points."""
+class Work(NamedTuple):
+    """Arrays shared by the phases, for N points."""
 
     cell: np.ndarray  # (N,) sensor and direction
     place: np.ndarray  # (N, 2) range and height over the sensor, m
@@ -29,7 +29,7 @@ class Opaque(NamedTuple):
     following: np.ndarray  # (N,)
 
     @classmethod
-    def of(cls, count: int, cells: int) -> Opaque:
+    def of(cls, count: int, cells: int) -> Work:
         """Room for so many points and cells."""
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
         place, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
@@ -37,24 +37,24 @@ class Opaque(NamedTuple):
         return cls(whole[0], place, level, start, whole[1], seen[5:], np.zeros(1, np.int32), squares, whole[2])
 
 
-FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_STANDING, GROW, PHASES = range(8)
+FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = range(8)
 
 
 @njit(cache=True, nogil=True)
-def find_standing(tasks, parts, views, densest, layered, work, standing):
-    """`standing` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
+def mark_non_ground(tasks, parts, views, densest, layered, work, non_ground):
+    """`non_ground` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
 
     `views`: points, rotation to level axes, where the sensors stand, which of them saw each point, and the borders of
     directions.
     """
-    count, cells = standing.shape[0], work.start.shape[0] - 1
+    count, cells = non_ground.shape[0], work.start.shape[0] - 1
     for phase in range(PHASES):
         mean = 0.0
         if phase > SORT:
             mean = work.start[cells] / max(work.used[0], 1)
             if mean > layered or (mean > densest and phase > MARK):
                 return
-        shares = 1 if phase in (SORT, LIST_ROAD, LIST_STANDING) else parts
+        shares = 1 if phase in (SORT, LIST_ROAD, LIST_NON_GROUND) else parts
         part = first_chunk(tasks, phase)
         while part < shares:
             first_cell, last_cell = part * cells // shares, (part + 1) * cells // shares
@@ -66,16 +66,16 @@ def find_standing(tasks, parts, views, densest, layered, work, standing):
             elif phase == MARK:
                 sparse = mean <= densest
                 most = MOST * (densest if sparse else layered)
-                mark_standing(first_cell, last_cell, work.order, work.start, work.seen, most, sparse, standing)
+                mark_directions(first_cell, last_cell, work.order, work.start, work.seen, most, sparse, non_ground)
             elif phase == LIST_ROAD:
                 ordered = work.order[: work.start[cells]]
-                list_road(ordered, work.level, work.squares[0], work.following, standing)
+                list_road(ordered, work.level, work.squares[0], work.following, non_ground)
             elif phase == RELEASE:
-                level, order, start, seen, following = work.level, work.order, work.start, work.seen, work.following
-                release_feet(first_cell, last_cell, level, order, start, seen, work.squares[0], following, standing)
-            elif phase == LIST_STANDING:
-                list_standing(work.level, work.squares[1], work.following, standing)
+                road = work.squares[0], work.following
+                release_road(first_cell, last_cell, work.level, work.order, work.start, work.seen, *road, non_ground)
+            elif phase == LIST_NON_GROUND:
+                list_non_ground(work.level, work.squares[1], work.following, non_ground)
             else:
-                grow_standing(first, last, work.level, work.squares[1], work.following, standing)
+                grow_non_ground(first, last, work.level, work.squares[1], work.following, non_ground)
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, shares)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU and the devices share of the rule that ground is opaque: its numbers, its directions, the program."""
+"""Constants of the occlusion filter shared by the CPU and devices, its directions, and its program."""
 
 from __future__ import annotations
 

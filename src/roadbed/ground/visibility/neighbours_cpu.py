@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Opaque ground, seen beside: what stands among standing returns, and the road at the foot of what stands."""
+"""Occlusion among neighbours: grow non-ground returns sideways, and release the road in front of obstacles."""
 
 from __future__ import annotations
 
@@ -72,35 +72,35 @@ def _lies_before(own, seen, begin, end):
 
 
 @merged()
-def list_road(order, level, first, following, standing):
-    """Lists of what does not stand in any direction, for `release_feet`; `first` is 0 for every square."""
+def list_road(order, level, first, following, non_ground):
+    """Lists of what does not stand in any direction, for `release_road`; `first` is 0 for every square."""
     for own in order:
-        if not standing[own]:
+        if not non_ground[own]:
             _list_place(own, level, FOOT, first, following)
 
 
-@merged()
-def release_feet(first_cell, last_cell, level, order, start, seen, first, following, standing):
+@inner()
+def release_road(first_cell, last_cell, level, order, start, seen, first, following, non_ground):
     """The road just before what stands does not stand, where there is more of it around at the same height."""
     for c in range(first_cell, last_cell):
         begin, end = U(start[c]), U(start[c + 1])
         for k in range(begin, end):
             own = order[k]
-            if standing[own] and _lies_before(k, seen, begin, end):
-                standing[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
+            if non_ground[own] and _lies_before(k, seen, begin, end):
+                non_ground[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
 
 
-@merged()
-def list_standing(level, first, following, standing):
-    """Lists of what stands by itself, for `grow_standing`; `first` is 0 for every square."""
+@inner()
+def list_non_ground(level, first, following, non_ground):
+    """Lists of what stands by itself, for `grow_non_ground`; `first` is 0 for every square."""
     for i in range(level.shape[0]):
-        if standing[i]:
+        if non_ground[i]:
             _list_place(i, level, GROW, first, following)
 
 
-@merged()
-def grow_standing(first_point, last_point, level, first, following, standing):
+@inner()
+def grow_non_ground(first_point, last_point, level, first, following, non_ground):
     """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
     for i in range(first_point, last_point):
-        if not standing[i] and not np.isnan(level[i, 0]):
-            standing[i] = _are_near(i, level, GROW, GROW_HEIGHT, GROW_FROM, first, following)
+        if not non_ground[i] and not np.isnan(level[i, 0]):
+            non_ground[i] = _are_near(i, level, GROW, GROW_HEIGHT, GROW_FROM, first, following)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernels of opaque ground share: where returns lie, and lists of them by the square of the plane they lie in.
+// Shared by the kernels of the occlusion filter: positions of returns, and lists of them by square of the plane.
 //
 // A slot's table: {returns in directions, directions that hold any, the rule that follows from it, nothing}, then the first
-// of each square's road and of each square's standing returns (a point's number plus one, 0 at the end; `following` tells
+// of each square's road and of each square's non_ground returns (a point's number plus one, 0 at the end; `following` has
 // the next), how many returns each direction of each sensor holds, and room for ROOM of each.
 // On the CPU: neighbours_cpu.py. Which returns are near another does not depend on the order in which they are listed.
 

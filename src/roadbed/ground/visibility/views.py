@@ -14,11 +14,11 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
-from roadbed.ground.engine import Views
+from roadbed.ground.engine import SensorViews
 from roadbed.ground.visibility.model import VisibilityModel
 
 
-def looks_at(scan: Scan, config: VisibilityModel | None) -> bool:
+def applies_to(scan: Scan, config: VisibilityModel | None) -> bool:
     """Whether a scan may be sparse enough; every direction may hold so many points, wherever they lie. None: never."""
     if config is None:
         return False
@@ -26,12 +26,12 @@ def looks_at(scan: Scan, config: VisibilityModel | None) -> bool:
     return 0 < len(scan.points) <= most
 
 
-def views_of(scan: Scan, T_vehicle_sensor: Pose, config: VisibilityModel | None) -> Views | None:
+def views_of(scan: Scan, T_vehicle_sensor: Pose, config: VisibilityModel | None) -> SensorViews | None:
     """Where the sensors stand and which of them saw each point; None where the scan is dense."""
-    if not looks_at(scan, config):
+    if not applies_to(scan, config):
         return None
     if not scan.mounts:
-        return Views(T_vehicle_sensor.rotation, np.zeros((1, 3)))
+        return SensorViews(T_vehicle_sensor.rotation, np.zeros((1, 3)))
     origins = np.array([mount.T_vehicle_sensor.xyz for mount in scan.mounts], np.float64)
     sensor = to_host(scan.channels["sensor_index"])
     # By their places: a reduction takes NumPy five times as long to begin.
@@ -39,4 +39,4 @@ def views_of(scan: Scan, T_vehicle_sensor: Pose, config: VisibilityModel | None)
     if lowest < 0 or highest >= len(origins):
         found = f"{lowest} to {highest}"
         raise InputError(f"scan {scan.name}: sensor_index: found {found}, expected 0 to {len(origins) - 1}")
-    return Views(T_vehicle_sensor.rotation, origins, sensor.astype(np.uint16))
+    return SensorViews(T_vehicle_sensor.rotation, origins, sensor.astype(np.uint16))

@@ -66,8 +66,8 @@ def export_map(
     """Write the products asked for, by default every one that the map has the data for."""
     wanted = check_products(products)
     if not wanted:
-        wanted = tuple(name for name in PRODUCTS if stored.survey is not None or name not in _NEED_SURVEY)
-    missing = [name for name in wanted if name in _NEED_SURVEY and stored.survey is None]
+        wanted = tuple(name for name in PRODUCTS if stored.layers is not None or name not in _NEED_SURVEY)
+    missing = [name for name in wanted if name in _NEED_SURVEY and stored.layers is None]
     if missing:
         raise InputError(
             f"{stored.folder}: {', '.join(missing)}: this map holds the ground alone, expected points and cells too"
@@ -103,7 +103,7 @@ def _write_layers(stored, file, place, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
     (first_row, _), (first, _) = stored.block
-    names = [name for name in LAYERS if name != "count" or stored.survey is not None]
+    names = [name for name in LAYERS if name != "count" or stored.layers is not None]
     known = 0
     with ExitStack() as stack:
         writers = {}

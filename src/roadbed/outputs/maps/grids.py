@@ -49,8 +49,8 @@ def _write_rows(file: IO[bytes], values: NDArray) -> None:
 
 def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
     """The static world: black occupied, white free, grey unknown. The description goes beside the image."""
-    assert stored.survey is not None
-    cell = stored.survey.cell
+    assert stored.layers is not None
+    cell = stored.layers.cell
     (first_row, last_row), (first, last) = block_of(stored.cell_keys, stored.folder)
     with atomic_write(image) as file:
         file.write(f"P5\n{CELLS * (last - first + 1)} {CELLS * (last_row - first_row + 1)}\n255\n".encode())

@@ -35,6 +35,6 @@ def tile_layers(stored: MapReader, key: Key, limits: TraversabilityLimits | None
         "traversability": drivable.score[inner],
         "traversability-reason": drivable.reason[inner],
     }
-    if stored.survey is not None:
+    if stored.layers is not None:
         layers["count"] = stored.count(key)
     return layers

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS bags by rosbags, which believes what a bag says: here its sizes, types and compressed parts keep bounds."""
+"""ROS bags by rosbags, with limits on sizes, types and compressed parts, which rosbags does not check."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the sensors of a bag were: from odometry or /tf, moved to each sensor's frame by /tf_static."""
+"""Sensor poses of a bag: from odometry or /tf, transformed to each sensor's frame by /tf_static."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
 
 class BagPoses:
-    """Trajectories by frame; what is missing for one is said once, in `diagnostics`."""
+    """Trajectories by frame; `diagnostics` has one line for each missing transform."""
 
     def __init__(self, reader: BagReader, topic: str | None) -> None:
-        """`topic` of odometry or poses; None: /tf, where a moving frame carries the sensor."""
+        """`topic` of odometry or poses; None: use /tf."""
         self._reader, self._topic = reader, topic
         self._known: dict[str, Trajectory | None] = {}
         self.diagnostics: list[str] = []
 
     def of(self, frame: str) -> Trajectory | None:
-        """The poses of the sensor whose clouds are in `frame`; None where there are none."""
+        """The poses of sensor frame `frame`; None where the bag has none."""
         if frame not in self._known:
             self._known[frame] = self._of_transforms(frame) if self._topic is None else self._of_odometry(frame)
         return self._known[frame]
@@ -48,13 +48,13 @@ class BagPoses:
             self.diagnostics.append(
                 f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
                 f"(frames that exist: {_listed(self._fixed.frames)}): "
-                f"the poses of {self._topic} are taken as the sensor's"
+                f"the poses of {self._topic} are used as the sensor's"
             )
-        return trajectory if T_body_sensor is None else trajectory.seen_from(T_body_sensor)
+        return trajectory if T_body_sensor is None else trajectory.of_sensor(T_body_sensor)
 
     @cached_property
     def _odometry(self) -> tuple[str, Trajectory] | None:
-        """The frame that is followed, and its poses."""
+        """The child frame of the odometry, and its poses."""
         links = [link for link in self._reader.connections if link.topic == self._topic and link.msgtype in POSE_TYPES]
         poses: list[Pose] = []
         times: list[float] = []
@@ -78,12 +78,12 @@ class BagPoses:
             if T_child_sensor is not None:
                 where = f"{self._reader.path}: {parent}"
                 trajectory = make_trajectory([pose for _, pose in found], [time for time, _ in found], where)
-                return trajectory.seen_from(T_child_sensor)
+                return trajectory.of_sensor(T_child_sensor)
         if self._moving:
             frames = _listed(sorted({name for edge in self._moving for name in edge}))
             self.diagnostics.append(
                 f"no transform from a moving frame of /tf ({frames}) to {frame_name(frame)} "
-                f"(fixed frames: {_listed(self._fixed.frames)}): every scan stands alone"
+                f"(fixed frames: {_listed(self._fixed.frames)}): every scan is processed on its own"
             )
         return None
 

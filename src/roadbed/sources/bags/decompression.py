@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compressed parts of bags: each keeps the rule for a file, and one pass over a bag makes at most eight times as much.
+"""Limits on the compressed parts of bags.
 
-A bag is read part by part, so that a long drive of nearly empty scans may unpack to more than the rule at once allows.
+A bag is read in parts. Each part obeys the rule for a file (`io.expansion`); one pass over a bag may unpack to eight
+times that, because a long recording of nearly empty scans compresses better than a single file.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ from rosbags.rosbag2.storage_mcap import zstd
 from roadbed.config.text import parse_yaml
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.io.expansion import Decompressor, allowance, unpack
-from roadbed.sources.bags.records import check_mcap_records, check_ros1_records
 
 PASS_FACTOR = 8
 _DECOMPRESSORS: dict[str, Callable[[], Decompressor] | None] = {
@@ -30,11 +30,17 @@ _DECOMPRESSORS: dict[str, Callable[[], Decompressor] | None] = {
     "lz4": lz4.frame.LZ4FrameDecompressor,
     "zstd": zstd.ZstdDecompressor,
 }
+# A few kilobytes can unpack to millions of empty records, which take long to read. Chunks of fast, small topics hold
+# thousands of messages; beyond this number records must be as long as real messages.
+_FEW_RECORDS = 100_000
+_BYTES_OF_MANY = 256
+_MOST_CONNECTIONS = 1000  # in a row, which ROS 1 readers skip for each message that claims to lie before them
+_CONNECTION = b"op=\x07"
 _Item = TypeVar("_Item")
 
 
-class Pass:
-    """What one pass over a bag of `stored` bytes may still unpack to."""
+class DecompressionBudget:
+    """Counts the bytes that one pass over a bag of `stored` bytes unpacks to."""
 
     def __init__(self, stored: int, where: str) -> None:
         self.where, self.stored = where, stored
@@ -42,7 +48,7 @@ class Pass:
         self._made = 0
 
     def take(self, data: bytes) -> bytes:
-        """The data, counted."""
+        """Count the data and return it."""
         self._made += len(data)
         if self._made > self.most:
             raise InputError(
@@ -52,7 +58,7 @@ class Pass:
 
     @contextmanager
     def counting(self) -> Iterator[None]:
-        """What is unpacked inside the block counts here."""
+        """Parts unpacked inside the block count here."""
         token = _current.set(self)
         try:
             yield
@@ -60,7 +66,7 @@ class Pass:
             _current.reset(token)
 
     def through(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        """The items, with what unpacking each of them takes counted; not what happens between them."""
+        """The items; unpacking each of them counts here, the caller's work between them does not."""
         iterator = iter(items)
         while True:
             with self.counting():
@@ -71,19 +77,19 @@ class Pass:
             yield item
 
 
-_current: ContextVar[Pass | None] = ContextVar("pass over a bag", default=None)
+_current: ContextVar[DecompressionBudget | None] = ContextVar("decompression budget", default=None)
 
 
 def unpack_part(compression: str, data: bytes) -> bytes:
-    """A chunk or message of the bag that is being read; `none` is no compression."""
-    current = _current.get() or Pass(len(data), "bag")
+    """A chunk or message of the bag that is being read; compression "none" returns the data."""
+    current = _current.get() or DecompressionBudget(len(data), "bag")
     make = _DECOMPRESSORS[compression]
     return current.take(data if make is None else unpack(make, data, current.where))
 
 
 @cache
-def bound_mcap() -> None:
-    """Exchange what rosbags unpacks MCAP chunks and reads their QoS texts with; it offers no other way in."""
+def limit_mcap() -> None:
+    """Replace the functions by which rosbags unpacks MCAP chunks and parses QoS texts; it has no other hook."""
     parse_qos = storage_mcap.parse_qos
 
     def checked_qos(profiles: Any) -> Any:
@@ -96,19 +102,38 @@ def bound_mcap() -> None:
 
 
 def _mcap_chunk(compression: str, data: bytes, size: int) -> bytes:
+    """The chunk; each record has one byte of kind and eight of length."""
     chunk = unpack_part(compression, data)
-    check_mcap_records(chunk)
+    place, records = 0, 0
+    while place + 9 <= len(chunk):
+        place += 9 + int.from_bytes(chunk[place + 1 : place + 9], "little")
+        records += 1
+        _check_density(records, place)
     return chunk
 
 
 def ros1_chunk(compression: str, data: bytes) -> bytes:
+    """The chunk; each record is a header and data, each after four bytes of length."""
     chunk = unpack_part(compression, data)
-    check_ros1_records(chunk)
+    place, records, connections = 0, 0, 0
+    while place + 8 <= len(chunk):
+        header_end = place + 4 + int.from_bytes(chunk[place : place + 4], "little")
+        connections = connections + 1 if _CONNECTION in chunk[place:header_end] else 0
+        place = header_end + 4 + int.from_bytes(chunk[header_end : header_end + 4], "little")
+        records += 1
+        _check_density(records, place)
+        if connections > _MOST_CONNECTIONS:
+            raise InputError(f"chunk: found {connections} connections in a row, expected messages")
     return chunk
 
 
+def _check_density(records: int, length: int) -> None:
+    if records > _FEW_RECORDS + length // _BYTES_OF_MANY:
+        raise InputError(f"chunk: found {records} records in {length} bytes, expected messages")
+
+
 def check_qos(profiles: Any) -> None:
-    """QoS profiles are a YAML text inside other texts; what they say is of no use here."""
+    """QoS profiles are YAML inside a text; check them with our limits before rosbags parses them."""
     if isinstance(profiles, str):
         try:
             parse_yaml(profiles, "offered_qos_profiles")

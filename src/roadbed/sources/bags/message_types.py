@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message definitions that Roadbed reads and writes: the standard ones, and those that no type store has."""
+"""Message definitions that Roadbed reads and writes: the standard ones, tf2_msgs for ROS 1, and grid_map_msgs."""
 
 from __future__ import annotations
 

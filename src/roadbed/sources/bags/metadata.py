@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 bag folders: metadata.yaml with its types checked, storage files that may be compressed as a whole."""
+"""ROS 2 bag folders: metadata.yaml with checked types, and storage files that are compressed as a whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rosbags.rosbag2.storage_mcap import zstd
 from roadbed.config.text import load_text, parse_yaml
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.io.files import check_regular, open_regular
-from roadbed.sources.bags.decompression import Pass, check_qos
+from roadbed.sources.bags.decompression import DecompressionBudget, check_qos
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
 _PIECE = 1 << 20
@@ -45,7 +45,7 @@ class _Start(_Checked):
 
 
 class Metadata(_Checked):
-    """What is read of metadata.yaml."""
+    """The used part of metadata.yaml."""
 
     version: int
     storage_identifier: str
@@ -58,7 +58,7 @@ class Metadata(_Checked):
     compression_mode: str = ""
 
     def files(self, folder: Path) -> list[Path]:
-        """The storage files; they lie in the folder whatever the path says."""
+        """The storage files, always inside the folder."""
         files = [folder / PurePath(name).name for name in self.relative_file_paths]
         if len(set(files)) < len(files):
             raise InputError(f"{folder}: metadata.yaml: relative_file_paths: found a file twice, expected each once")
@@ -88,11 +88,11 @@ def read_metadata(folder: Path) -> Metadata:
 
 
 def unpack_folder(folder: Path, metadata: Metadata, target: Path) -> None:
-    """A bag whose files are compressed as a whole, as one whose files are not, in `target`."""
+    """Unpack a bag whose files are compressed as a whole into the folder `target`."""
     if metadata.compression_format != "zstd":
         raise InputError(f"{folder}: compression_format: found {metadata.compression_format!r}, expected 'zstd'")
     files = metadata.files(folder)
-    budget = Pass(sum(check_regular(file) for file in files), str(folder))
+    budget = DecompressionBudget(sum(check_regular(file) for file in files), str(folder))
     for file in files:
         with open_regular(file) as packed, zstd.open(packed, "rb") as source, (target / file.stem).open("wb") as out:
             while piece := source.read(_PIECE):

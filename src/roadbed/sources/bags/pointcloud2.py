@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""sensor_msgs/PointCloud2 of any layout and byte order to arrays by name. Needs no ROS: any object with its fields."""
+"""sensor_msgs/PointCloud2 of any layout and byte order to arrays by name; takes any object with its fields."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cloud_fields(message: Any, where: str) -> dict[str, NDArray]:
     width, height, step = int(message.width), int(message.height), int(message.point_step)
     points = width * height
     data = np.frombuffer(memoryview(message.data), np.uint8)
-    row_step = int(message.row_step) or width * step  # some drivers leave it at zero
+    row_step = int(message.row_step) or width * step  # zero with some drivers
     expected = (height - 1) * row_step + width * step if points else 0
     sensible = min(width, height) >= 0 and 0 <= step < 2**31 and (step or not points) and row_step >= width * step
     if not sensible or len(data) < expected or row_step >= 2**63:
@@ -31,7 +31,7 @@ def cloud_fields(message: Any, where: str) -> dict[str, NDArray]:
         )
     record = _record(message, step, where)
     sizes = sum(record[name].itemsize for name in record.names or ())
-    check_claim(points * sizes, len(data), f"{where}: PointCloud2 fields")  # fields may lie over one another
+    check_claim(points * sizes, len(data), f"{where}: PointCloud2 fields")  # fields may overlap
     table = np.zeros((0, 0), record)
     if points:
         table = np.ndarray((height, width), record, data[:expected], strides=(row_step, step))
@@ -53,7 +53,7 @@ def _record(message: Any, step: int, where: str) -> np.dtype:
     offsets: list[int] = []
     for field in message.fields:
         name, datatype, offset = str(field.name), int(field.datatype), int(field.offset)
-        count = max(int(field.count), 1)  # zero is written by some drivers and means one
+        count = max(int(field.count), 1)  # some drivers write zero for one
         if not 1 <= datatype <= len(_DATATYPES):
             raise InputError(f"{where}: PointCloud2 field {name}: datatype: found {datatype}, expected 1 to 8")
         dtype = np.dtype(order + _DATATYPES[datatype - 1])

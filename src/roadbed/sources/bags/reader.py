@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One bag, or several of ROS 1, as messages in order of recording."""
+"""One bag, or several ROS 1 bags, as messages in the order of recording."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from rosbags.rosbag2.storage_mcap import McapReader
 from roadbed.core.errors import InputError
 from roadbed.io.files import check_regular, open_regular
 from roadbed.io.foreign import foreign_errors
-from roadbed.sources.bags.decompression import Pass, bound_mcap, ros1_chunk, unpack_part
+from roadbed.sources.bags.decompression import DecompressionBudget, limit_mcap, ros1_chunk, unpack_part
 from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.metadata import read_metadata, unpack_folder
-from roadbed.sources.bags.recovery import salvage
+from roadbed.sources.bags.recovery import recover
 from roadbed.sources.bags.sqlite import BoundedSqlite3Reader
 
 _INDEX_ENTRY_BYTES = 12
@@ -31,7 +31,7 @@ _COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}
 
 
 class BagReader:
-    """Connections and messages; only standard message definitions are used, whatever a bag says about them."""
+    """Connections and messages; message definitions inside the bag are not used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -41,19 +41,19 @@ class BagReader:
             with foreign_errors(path, "ROS bag"):
                 self._open(path)
         except InputError as error:
-            self._open_what_is_left(error)
+            self._open_recovered(error)
         except BaseException:
             self.close()
             raise
 
-    def _open_what_is_left(self, error: InputError) -> None:
-        """A bag cut off in the middle has no index: what lies before the cut is copied into a whole one."""
+    def _open_recovered(self, error: InputError) -> None:
+        """A truncated bag has no index: copy its readable messages into a complete bag."""
         self.close()
         self._stack = ExitStack()
         try:
             folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
             with foreign_errors(self.path, "ROS bag"):
-                saved = salvage(self.path, folder)
+                saved = recover(self.path, folder)
             if saved is None:
                 raise error
             self.diagnostics = (saved.note,)
@@ -83,16 +83,16 @@ class BagReader:
             files = [path]
             readers = [_BoundedReader2(path)]
         self._stored = sum(check_regular(file) for file in files)
-        bound_mcap()
-        with self._new_pass().counting():
+        limit_mcap()
+        with self._new_budget().counting():
             for reader in readers:
                 self._stack.enter_context(reader)
         self._readers = readers
         self.connections = [link for reader in readers for link in reader.connections]
         for link in self.connections:
-            if not (isinstance(link.topic, str) and isinstance(link.msgtype, str)):  # a database holds any type
+            if not (isinstance(link.topic, str) and isinstance(link.msgtype, str)):  # SQLite columns hold any type
                 raise InputError(f"{path}: found topic {link.topic!r} of {link.msgtype!r}, expected names")
-            if not 0 <= link.msgcount <= self._new_pass().most:
+            if not 0 <= link.msgcount <= self._new_budget().most:
                 raise InputError(f"{path}: {link.topic}: found {link.msgcount} messages in {self._stored} bytes")
 
     def close(self) -> None:
@@ -121,16 +121,16 @@ class BagReader:
     def _raw_messages(
         self, links: Iterable[Any], start: int | None, stop: int | None
     ) -> Iterator[tuple[Any, int, bytes]]:
-        wanted = {id(link) for link in links}
+        chosen_ids = {id(link) for link in links}
         streams = []
         for reader in self._readers:
-            chosen = [link for link in reader.connections if id(link) in wanted]
+            chosen = [link for link in reader.connections if id(link) in chosen_ids]
             if chosen:
                 streams.append(reader.messages(chosen, start=start, stop=stop))
-        return self._new_pass().through(merge(*streams, key=lambda item: item[1]))
+        return self._new_budget().through(merge(*streams, key=lambda item: item[1]))
 
-    def _new_pass(self) -> Pass:
-        return Pass(self._stored, str(self.path))
+    def _new_budget(self) -> DecompressionBudget:
+        return DecompressionBudget(self._stored, str(self.path))
 
 
 class _RegularPath(type(Path())):  # type: ignore[misc]
@@ -141,7 +141,7 @@ class _RegularPath(type(Path())):  # type: ignore[misc]
 
 
 class _BoundedReader1(Reader1):
-    """ROS 1 bags, whose chunks unpack within bounds and whose index is not read over and over."""
+    """ROS 1 bags with limits on unpacked chunks and on the size of the index."""
 
     def __init__(self, path: Path) -> None:
         self._most_entries = check_regular(path) // _INDEX_ENTRY_BYTES
@@ -159,7 +159,7 @@ class _BoundedReader1(Reader1):
 
 
 class _BoundedDirectoryReader(DirectoryReader):
-    """ROS 2 folders, whose messages may be compressed one by one."""
+    """ROS 2 folders, with messages that may be compressed one by one."""
 
     STORAGE_PLUGINS = {"mcap": McapReader, "sqlite3": BoundedSqlite3Reader}  # noqa: RUF012
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bags that were cut off, e.g. by a full disk: every whole message before the cut, copied into a bag with an index."""
+"""Recovery of truncated bags, e.g. after a full disk: every complete message, copied into a bag with an index."""
 
 from __future__ import annotations
 
@@ -14,32 +14,30 @@ from rosbags.rosbag2 import StoragePlugin
 from rosbags.rosbag2 import Writer as Writer2
 
 from roadbed.io.files import check_regular, read_bytes
-from roadbed.sources.bags.decompression import Pass, ros1_chunk, unpack_part
+from roadbed.sources.bags.decompression import DecompressionBudget, ros1_chunk, unpack_part
 from roadbed.sources.bags.message_types import message_types
-from roadbed.sources.bags.records import Record
-from roadbed.sources.bags.sqlite_recovery import MAGIC, CutDatabase, is_cut
+from roadbed.sources.bags.sqlite_recovery import MAGIC, NO_HASH, Record, TruncatedDatabase, is_truncated
 
 _ROS1_MAGIC, _MCAP_MAGIC = b"#ROSBAG V2.0\n", b"\x89MCAP0\r\n"
 _MESSAGE1, _CHUNK1, _CONNECTION1 = 2, 5, 7
 _SCHEMA, _CHANNEL, _MESSAGE, _CHUNK = 3, 4, 5, 6
-_NO_HASH = "RIHS01_" + 64 * "0"
 
 
 @dataclass(frozen=True)
-class Saved:
-    """A whole bag of what was left, and one line on what was not."""
+class Recovered:
+    """A complete bag of the readable messages, and one line on what was lost."""
 
     path: Path
     note: str
 
 
-def salvage(path: Path, folder: Path) -> Saved | None:
-    """Copy what is whole into `folder`; None where nothing is, or no file was cut off but something else is wrong."""
+def recover(path: Path, folder: Path) -> Recovered | None:
+    """Copy the complete messages into `folder`; None without any, or where no file is truncated."""
     files = _storage_files(path)
     cut, count, links = [], 0, {}
-    budget = Pass(sum(map(check_regular, files)), str(path))
+    budget = DecompressionBudget(sum(map(check_regular, files)), str(path))
     ros1 = any(file.suffix.lower() == ".bag" for file in files)
-    target = folder / ("saved.bag" if ros1 else "saved")
+    target = folder / ("recovered.bag" if ros1 else "recovered")
     writer: Any = Writer1(target) if ros1 else Writer2(target, version=9, storage_plugin=StoragePlugin.MCAP)
     with budget.counting(), writer:
         for file in files:
@@ -59,31 +57,31 @@ def salvage(path: Path, folder: Path) -> Saved | None:
             if ends_early:
                 found = f"{count - before} messages in the first {walk.whole} of {len(data)} bytes"
                 cut.append(f"{file}: cut off or damaged: found {found}, the rest is lost")
-    return Saved(target, "; ".join(cut)) if count and cut else None
+    return Recovered(target, "; ".join(cut)) if count and cut else None
 
 
 def _storage_files(path: Path) -> list[Path]:
-    """The bag itself, or the files of a ROS 2 folder in the order of their names, which is that of recording."""
+    """The bag itself, or the files of a ROS 2 folder in the order of recording (their names)."""
     if path.is_file():
         return [path]
     return sorted(file for file in path.glob("*") if file.suffix in (".db3", ".mcap") and file.is_file())
 
 
-def _walk(data: bytes) -> tuple[_Ros1 | _Mcap | CutDatabase, bool] | None:
-    """What goes through the messages one by one, and whether the end is missing; None for a file of another kind."""
+def _walk(data: bytes) -> tuple[_Ros1 | _Mcap | TruncatedDatabase, bool] | None:
+    """An iterable of the messages, and whether the end is missing; None for other files."""
     if data.startswith(MAGIC):
-        return CutDatabase(data), is_cut(data)
+        return TruncatedDatabase(data), is_truncated(data)
     if data.startswith(_MCAP_MAGIC):
         return _Mcap(data), not data.endswith(_MCAP_MAGIC)
     if data.startswith(_ROS1_MAGIC):
-        # The index lies at the end; a bag that was never closed says that it has none.
+        # The index is at the end; a bag that was never closed has none.
         fields, _, _ = next(_ros1_records(data, len(_ROS1_MAGIC)), ({}, b"", 0))
         return _Ros1(data), not 0 < int.from_bytes(fields.get(b"index_pos", b""), "little") < len(data)
     return None
 
 
 class _Ros1:
-    """Records of a ROS 1 bag, one after the other, until one is not whole."""
+    """Records of a ROS 1 bag in order, up to the first incomplete one."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.whole = data, len(_ROS1_MAGIC)
@@ -116,7 +114,7 @@ class _Ros1:
 
 
 def _ros1_records(data: bytes, place: int) -> Iterator[tuple[dict[bytes, bytes], bytes, int]]:
-    """Header fields, content and end of each whole record."""
+    """Header fields, content and end of each complete record."""
     while place + 4 <= len(data):
         header_end = place + 4 + int.from_bytes(data[place : place + 4], "little")
         end = header_end + 4 + int.from_bytes(data[header_end : header_end + 4], "little")
@@ -125,7 +123,7 @@ def _ros1_records(data: bytes, place: int) -> Iterator[tuple[dict[bytes, bytes],
         fields = _ros1_fields(data[place + 4 : header_end])
         if end > len(data) and fields.get(b"compression") != b"none":
             return
-        yield fields, data[header_end + 4 : end], min(end, len(data))  # a chunk that is not compressed may be cut
+        yield fields, data[header_end + 4 : end], min(end, len(data))  # an uncompressed chunk may be incomplete
         place = end
 
 
@@ -140,7 +138,7 @@ def _ros1_fields(header: bytes) -> dict[bytes, bytes]:
 
 
 class _Mcap:
-    """Records of an MCAP, one after the other, until one is not whole."""
+    """Records of an MCAP file in order, up to the first incomplete one."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self.whole = data, len(_MCAP_MAGIC)
@@ -169,18 +167,18 @@ class _Mcap:
         elif kind == _CHANNEL:
             schema = self._schemas.get(int.from_bytes(body[2:4], "little"))
             if schema is not None:
-                self._channels[number] = (_text(body, 4)[0], *schema, _NO_HASH)
+                self._channels[number] = (_text(body, 4)[0], *schema, NO_HASH)
         elif kind == _MESSAGE and number in self._channels:
             yield Record(*self._channels[number], int.from_bytes(body[6:14], "little"), body[22:])
 
 
 def _mcap_records(data: bytes, place: int) -> Iterator[tuple[int, bytes, int]]:
-    """Kind, content and end of each whole record."""
+    """Kind, content and end of each complete record."""
     while place + 9 <= len(data):
         end = place + 9 + int.from_bytes(data[place + 1 : place + 9], "little")
         if end > len(data) and not (data[place] == _CHUNK and data[place + 9 + 28 : place + 9 + 32] == bytes(4)):
             return
-        yield data[place], data[place + 9 : end], min(end, len(data))  # a chunk that is not compressed may be cut
+        yield data[place], data[place + 9 : end], min(end, len(data))  # an uncompressed chunk may be incomplete
         place = end
 
 

@@ -28,11 +28,11 @@ _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 
 
 class RosbagSource(Source):
-    """`bag?topic=/points&odometry=/odom`; where a bag has one topic of a kind it need not be named.
+    """`bag?topic=/points&odometry=/odom`; the only topic of a kind need not be named.
 
-    `topic=/front,/rear` takes the scans of several sensors in the order of recording, each with its own pose.
-    `odometry=none` reads no poses. Odometry of another frame than the cloud's is moved to the sensor by /tf_static;
-    without odometry the poses come from /tf.
+    `topic=/front,/rear` reads several sensors in the order of recording, each with its own poses.
+    `odometry=none` reads no poses. /tf_static transforms the odometry to the frame of the cloud; without odometry the
+    poses come from /tf.
     """
 
     name = "rosbag"
@@ -54,23 +54,21 @@ class RosbagSource(Source):
             link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
         ]
         self._poses, self._file = self._find_poses(), self._find_file()
-        known = [
-            self._trajectory(frame) for frame in self._frames()
-        ]  # of every sensor, so that diagnostics name them all
+        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """What was missing or lost, one line each."""
+        """Lost messages and missing transforms, one line each."""
         return self._reader.diagnostics + tuple(self._poses.diagnostics if self._poses is not None else ())
 
     @property
     def topic(self) -> str:
-        """The topics as they are named, with commas."""
+        """The topics, separated by commas."""
         return ",".join(self.topics)
 
     def close(self) -> None:
-        """Close the bag; nothing can be read after."""
+        """Close the bag; it cannot be read afterwards."""
         self._close()
 
     def __len__(self) -> int:
@@ -91,7 +89,7 @@ class RosbagSource(Source):
         return self._reader.is_ros1
 
     def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
-        """Every message of the bag as it lies there: connection, recording time (ns) and bytes, in order."""
+        """Every message of the bag: connection, recording time (ns) and bytes, in order."""
         return self._reader.raw_messages()
 
     def recorded_at(self, index: int) -> int:
@@ -115,8 +113,8 @@ class RosbagSource(Source):
 
     def _scan(self, message: Any, index: int, recorded_ns: int) -> Scan:
         where = f"{self.path}: {self.topic} message {index}"
-        with foreign_errors(where, "PointCloud2"):  # a bag brings its own, possibly damaged, message definitions
-            # A driver without a clock leaves the stamp at zero; the recorder's time is then the best there is.
+        with foreign_errors(where, "PointCloud2"):
+            # Drivers without a clock write zero; then the recording time is used.
             time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
             sensor = str(message.header.frame_id) or "lidar"
             fields = cloud_fields(message, where)
@@ -125,7 +123,7 @@ class RosbagSource(Source):
         return scan_from_fields(fields, where, time=time, T_world_sensor=pose, name=f"{index:06d}", sensor=sensor)
 
     def _choose_clouds(self) -> tuple[str, ...]:
-        """The topics the user named, apart by commas, else the only one."""
+        """The topics of the option `topic`, else the only one."""
         found = {link.topic for link in self._reader.connections if link.msgtype == CLOUD_TYPE}
         named = str(self.options.get("topic", "")).split(",") if self.options.get("topic") else []
         if len(set(named)) > 1:
@@ -139,7 +137,7 @@ class RosbagSource(Source):
         return (chosen,)
 
     def _choose(self, option: str, types: tuple[str, ...]) -> str | None:
-        """The topic the user named, else the only one of these types, if any."""
+        """The topic of the option, else the only one of these types, None without any."""
         found = {link.topic for link in self._reader.connections if link.msgtype in types}
         kinds = " or ".join(name.split("/")[-1] for name in types)
         named = self.options.get(option)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 2 bags in SQLite: a database can hold queries as well as rows, and answers that take for ever."""
+"""ROS 2 bags in SQLite, with limits: a malicious database can define queries instead of rows, or endless ones."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LARGEST_VALUE = 2**31 - 1
 
 
 class BoundedSqlite3Reader(Sqlite3Reader):
-    """rosbags' reader behind a look at the tables, with a bound on values and steps."""
+    """rosbags' reader after a check of the tables, with limits on value size and steps."""
 
     def open(self) -> None:
         path = Path(str(self.path))
@@ -33,13 +33,13 @@ class BoundedSqlite3Reader(Sqlite3Reader):
         import apsw
 
         self.dbconn.limit(apsw.SQLITE_LIMIT_LENGTH, _largest_value(size))
-        self.dbconn.set_progress_handler(_patience(size), _STEPS_AT_ONCE)
+        self.dbconn.set_progress_handler(_step_limit(size), _STEPS_AT_ONCE)
 
 
 def check_tables(path: Path, size: int) -> None:
-    """Refuse what makes rows up instead of holding them: views, computed columns, triggers, other engines' tables."""
+    """Refuse views, computed columns, triggers and virtual tables, which generate rows instead of storing them."""
     with closing(bounded(path, size)) as database:
-        if "messages" in check_plain(database, path):  # walks every page, which a damaged file may join to a ring
+        if "messages" in check_plain(database, path):  # visits every page: damaged files may have page cycles
             database.execute("SELECT count(topic_id) FROM messages NOT INDEXED").fetchall()
         if "offered_qos_profiles" in _columns(database, "topics"):
             for (profiles,) in database.execute("SELECT offered_qos_profiles FROM topics"):
@@ -47,15 +47,15 @@ def check_tables(path: Path, size: int) -> None:
 
 
 def bounded(path: Path, size: int) -> sqlite3.Connection:
-    """The database, read only, with a bound on values and steps."""
+    """The database, read-only, with limits on value size and steps."""
     database = sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)
     database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _largest_value(size))
-    database.set_progress_handler(_patience(size), _STEPS_AT_ONCE)
+    database.set_progress_handler(_step_limit(size), _STEPS_AT_ONCE)
     return database
 
 
 def check_plain(database: sqlite3.Connection, path: Path) -> list[str]:
-    """The names of the tables, which must be plain ones."""
+    """The names of the tables; an error unless all are plain."""
     entries = database.execute("SELECT type, name, sql FROM sqlite_master").fetchall()
     tables = [name for kind, name, sql in entries if kind == "table"]
     odd = [f"{kind} {name}" for kind, name, sql in entries if kind not in ("table", "index") or _is_virtual(sql)]
@@ -79,8 +79,8 @@ def _largest_value(size: int) -> int:
     return min(allowance(size), _LARGEST_VALUE)
 
 
-def _patience(size: int) -> Callable[[], bool]:
-    """Ends a query (by returning True) that takes more steps than a file of this size has rows for."""
+def _step_limit(size: int) -> Callable[[], bool]:
+    """A progress handler that aborts queries with more steps than a file of this size needs."""
     left = _ALWAYS_ALLOWED_STEPS + 8 * size
 
     def is_over() -> bool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A SQLite bag that was cut off: its messages one by one, those whose pages are still there."""
+"""Messages of a truncated SQLite bag: those whose pages are still in the file."""
 
 from __future__ import annotations
 
@@ -8,25 +8,35 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
-from roadbed.sources.bags.records import Record
 from roadbed.sources.bags.sqlite import bounded, check_plain
 
 MAGIC = b"SQLite format 3\0"
-_PAGES_AT = slice(28, 32)  # where the header says how many pages there are
-_NO_HASH = "RIHS01_" + 64 * "0"
-_MISSES = 1000  # messages in a row that are gone before the rest is taken for lost
+_PAGES_AT = slice(28, 32)  # the page count in the header
+NO_HASH = "RIHS01_" + 64 * "0"
+_MISSES = 1000  # missing messages in a row after which the rest counts as lost
 
 
-class CutDatabase:
-    """Records by their number; a page that is missing takes with it only the messages that lie on it."""
+class Record(NamedTuple):
+    """A message with its topic and type, as stored in the bag."""
+
+    topic: str
+    kind: str
+    definition: str
+    digest: str
+    stamp: int  # ns
+    data: bytes
+
+
+class TruncatedDatabase:
+    """Records by their id; a missing page loses only the messages on it."""
 
     def __init__(self, data: bytes) -> None:
         size = _page_size(data)
         pages = len(data) // size
         self.whole = pages * size
-        # With as many pages as there are, SQLite reads what is left and complains only where it is led beyond.
+        # With the real page count, SQLite reads the rest and fails only for pages beyond the end.
         self._data = data[:28] + pages.to_bytes(4, "big") + data[32 : self.whole]
 
     def __iter__(self) -> Iterator[Record]:
@@ -38,8 +48,8 @@ class CutDatabase:
                 yield from _records(database, len(self._data))
 
 
-def is_cut(data: bytes) -> bool:
-    """Whether the header counts more pages than the file holds."""
+def is_truncated(data: bytes) -> bool:
+    """Whether the header counts more pages than the file has."""
     return len(data) < int.from_bytes(data[_PAGES_AT], "big") * _page_size(data)
 
 
@@ -62,17 +72,17 @@ def _records(database: sqlite3.Connection, size: int) -> Iterator[Record]:
         misses = 0
         topic, stamp, data = found[0]
         name, kind = topics[topic]
-        yield Record(name, kind, *definitions.get(kind, ("", _NO_HASH)), int(stamp), data)
+        yield Record(name, kind, *definitions.get(kind, ("", NO_HASH)), int(stamp), data)
 
 
 def _definitions(database: sqlite3.Connection) -> dict[str, tuple[str, str]]:
-    """Text and hash of each type, where the recorder wrote them."""
+    """Text and hash of each message type, where recorded."""
     query = "SELECT topic_type, encoded_message_definition, type_description_hash FROM message_definitions"
     return {str(kind): (str(text), str(digest)) for kind, text, digest in _rows(database, query)}
 
 
 def _rows(database: sqlite3.Connection, query: str, values: tuple[Any, ...] = ()) -> list[Any]:
-    """What can be read; nothing where the table or a page is missing."""
+    """The rows; empty where the table or a page is missing."""
     try:
         return database.execute(query, values).fetchall()
     except (sqlite3.DatabaseError, OverflowError, UnicodeDecodeError):

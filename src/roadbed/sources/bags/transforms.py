@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses in ROS messages: odometry, stamped poses, and the fixed transforms that say where the sensor sits."""
+"""Poses in ROS messages: odometry, stamped poses, and the graph of transforms between frames."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def transforms_of(message: Any) -> Iterator[tuple[str, str, float, Pose]]:
 
 
 class TransformGraph:
-    """Transforms between named frames as TF messages bring them; of one that moves the newest counts."""
+    """Transforms between frames from TF messages; the newest one replaces older ones."""
 
     def __init__(self) -> None:
         self._edges: dict[str, dict[str, Pose]] = {}
@@ -84,7 +84,7 @@ class TransformGraph:
 
 
 def frame_name(name: str) -> str:
-    """ROS 1 allowed a leading slash that means nothing."""
+    """Without the leading slash that ROS 1 allowed."""
     return name.lstrip("/")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Annotated boxes of a drive: one JSON line per frame."""
+"""Annotated boxes of a sequence (objects.jsonl): one JSON line per frame."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from roadbed.io.files import read_text
 
 
 def read_annotations(path: Path) -> dict[int, tuple[Box, ...]]:
-    """Boxes by frame number; a frame that is not listed has no annotation."""
+    """Boxes by frame number; frames without a line have no annotation."""
     frames: dict[int, tuple[Box, ...]] = {}
     for number, line in enumerate(read_text(path).splitlines(), 1):
         if not line.strip():

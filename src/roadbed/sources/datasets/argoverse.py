@@ -24,7 +24,7 @@ from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
 _SWEEPS = Path("sensors") / "lidar"
 _SENSORS = ("up_lidar", "down_lidar")
 _LASERS_EACH = 32
-# Numbers too large for float32 become infinite and are labelled unknown; signalling NaN are quieted.
+# Numbers too large for float32 become infinite and are labelled unknown.
 _any_numbers = np.errstate(over="ignore", invalid="ignore")
 _QUATERNION, _TRANSLATION = ("qx", "qy", "qz", "qw"), ("tx_m", "ty_m", "tz_m")
 
@@ -68,14 +68,14 @@ class ArgoverseSource(FileSource):
         scan = read_sweep(path)
         if not self._mounts or scan.ring is None:
             return scan
-        # The two sit a hand's breadth apart: which of them has the lower numbers hardly matters.
+        # The sensors are 0.1 m apart, so their order hardly matters.
         index = np.minimum(scan.ring // _LASERS_EACH, len(self._mounts) - 1).astype(np.uint8)
         return replace(scan, mounts=self._mounts, channels={**scan.channels, "sensor_index": index})
 
 
 @_any_numbers
 def read_sweep(path: str | Path) -> Scan:
-    """One sweep; the time is that of its name."""
+    """One sweep; its file name is the time."""
     path = Path(path)
     columns = read_feather(path, ("x", "y", "z"))
     points = np.stack([columns.pop(axis).astype(np.float32) for axis in "xyz"], axis=1)
@@ -93,13 +93,13 @@ def read_sweep(path: str | Path) -> Scan:
 
 @_any_numbers
 def read_city_poses(path: Path) -> Trajectory:
-    """Where the vehicle was in the city's frame, with times."""
+    """Poses of the vehicle in the city frame, with times."""
     columns = read_feather(path, ("timestamp_ns", *_QUATERNION, *_TRANSLATION))
     return make_trajectory(_poses(path, columns), (columns["timestamp_ns"] * 1e-9).tolist(), str(path))
 
 
 def read_mounts(path: Path) -> tuple[SensorMount, ...]:
-    """Where the two sensors sit in the egovehicle frame; nothing where the log has no calibration."""
+    """Mounting of the two sensors in the egovehicle frame; empty without calibration."""
     if not path.is_file():
         return ()
     columns = read_feather(path, ("sensor_name", *_QUATERNION, *_TRANSLATION), texts=("sensor_name",))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Feather files (Arrow's file format) as named columns, once what they claim to unpack to has been checked."""
+"""Feather files (Arrow IPC) as named columns, after a check of their claimed unpacked size."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from roadbed.io.foreign import foreign_errors
 
 _MAGIC = b"ARROW1"
 _RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # header types of a message
-_BYTES_PER_VALUE = 8  # that a column of which nothing is stored, such as one of nulls, is made of
+_BYTES_PER_VALUE = 8  # of a column without stored data, e.g. one of nulls
 
 
 def read_feather(path: Path, needed: tuple[str, ...], texts: tuple[str, ...] = ()) -> dict[str, NDArray]:
-    """Every column by its name: numbers, or text where `texts` names it; those needed must be there."""
+    """Every column by name: numbers, or text for names in `texts`; a missing column of `needed` is an error."""
     raw = read_bytes(path)
     try:
         import pyarrow as arrow
@@ -44,7 +44,7 @@ def read_feather(path: Path, needed: tuple[str, ...], texts: tuple[str, ...] = (
 
 
 def _claims(raw: bytes) -> Iterator[int]:
-    """Bytes that each buffer unpacks to as it says itself, and at least what its rows need."""
+    """Claimed unpacked size of each buffer, and at least what its rows need."""
     if raw[: len(_MAGIC)] != _MAGIC or raw[-len(_MAGIC) :] != _MAGIC:
         raise ValueError(f"found {raw[:6]!r} ... {raw[-6:]!r}, expected {_MAGIC!r} at both ends")
     (length,) = struct.unpack_from("<i", raw, len(raw) - 10)
@@ -74,7 +74,7 @@ def _claims_of_batch(raw: bytes, offset: int, metadata: int) -> Iterator[int]:
 
 
 class _Table:
-    """A table of a flatbuffer: each field's place is found through its list of offsets."""
+    """A flatbuffer table: fields are found through its vtable of offsets."""
 
     def __init__(self, raw: bytes, place: int) -> None:
         if not 0 <= place < len(raw):
@@ -88,7 +88,7 @@ class _Table:
         return cls(raw, place + struct.unpack_from("<I", raw, place)[0])
 
     def number(self, field: int, kind: str) -> int:
-        """A scalar; 0 where it is left out."""
+        """A scalar; 0 where it is omitted."""
         place = self._where(field)
         return self._read(kind, place) if place else 0
 
@@ -97,7 +97,7 @@ class _Table:
         return _Table(self._raw, place + self._read("<I", place)) if place else None
 
     def structures(self, field: int, size: int) -> range:
-        """The places of a list's structures."""
+        """The offsets of the structs of a vector."""
         place = self._where(field)
         if not place:
             return range(0)

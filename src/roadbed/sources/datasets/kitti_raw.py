@@ -22,7 +22,7 @@ _OXTS_NUMBERS = 30
 
 
 class KittiRawSource(FileSource):
-    """A drive folder. The IMU's mounting is read from calib_imu_to_velo.txt in the drive or the day's folder."""
+    """A drive folder. The IMU calibration calib_imu_to_velo.txt is in the drive or in the day's folder."""
 
     name = "kitti-raw"
     suffixes: ClassVar[tuple[str, ...]] = (".bin",)
@@ -49,7 +49,7 @@ class KittiRawSource(FileSource):
             self.trajectory.check_count(len(self))
 
     def _scan_times(self, drive: Path) -> Float64 | None:
-        """Files are numbered by the line of their timestamp: synchronised drives leave out lost scans."""
+        """File names are line numbers of timestamps.txt, because synchronised drives skip lost scans."""
         if "times" in self.options:
             return read_times(self.options["times"], len(self))
         file = drive / "velodyne_points" / "timestamps.txt"
@@ -62,7 +62,7 @@ class KittiRawSource(FileSource):
         return stamps[lines]
 
     def _oxts_trajectory(self, drive: Path) -> Trajectory:
-        """World axes east, north, up with the origin at the first packet."""
+        """Poses in axes east, north, up with the origin at the first packet."""
         folder = drive / "oxts" / "data"
         packets = sorted(folder.glob("*.txt"))
         if not packets:
@@ -86,7 +86,7 @@ class KittiRawSource(FileSource):
 
 
 def _is_number(text: str) -> bool:
-    """Plain digits; str.isdigit alone takes superscripts too."""
+    """ASCII digits only; str.isdigit accepts superscripts."""
     return text.isascii() and text.isdigit()
 
 
@@ -134,7 +134,7 @@ def _read_packet(path: Path) -> Float64:
 
 
 def _imu_from_lidar(drive: Path) -> Pose:
-    """T_imu_lidar; without a calibration the two are taken as one place."""
+    """T_imu_lidar; the identity without a calibration."""
     for folder in (drive, drive.resolve().parent):
         file = folder / "calib_imu_to_velo.txt"
         if not file.is_file():

@@ -15,7 +15,7 @@ from roadbed.sources.formats.files import FileSource, scan_name
 
 
 class NuScenesSource(FileSource):
-    """`.pcd.bin` files. Points stay in the LIDAR_TOP frame of the data set: x to the right, y to the front."""
+    """`.pcd.bin` files. Points stay in the LIDAR_TOP frame: x to the right, y to the front."""
 
     name = "nuscenes"
     suffixes = (".pcd.bin",)
@@ -25,7 +25,7 @@ class NuScenesSource(FileSource):
 
 
 def read_nuscenes(path: str | Path) -> Scan:
-    """One scan; the ring column, stored as float32, comes back as whole numbers."""
+    """One scan; the float32 ring column becomes uint16."""
     path = Path(path)
     rows = read_rows(path, 5)
     ring = rows[:, 4]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the sensors of a drive folder sit, from its rig.yaml, and which of them saw each point, from sensor_index/."""
+"""Sensor mountings of a sequence folder (rig.yaml), and the sensor of each point (sensor_index/)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from roadbed.simulate.sensors import Mount
 RIG_FILE, INDEX_FOLDER = "rig.yaml", "sensor_index"
 
 
-def read_mounts(drive: Path) -> tuple[SensorMount, ...]:
-    """The `name` and `mount` of each of the `sensors` in a drive's rig.yaml; empty where the drive has none."""
-    path = drive / RIG_FILE
+def read_mounts(sequence: Path) -> tuple[SensorMount, ...]:
+    """The `name` and `mount` of each of the `sensors` in rig.yaml; empty without the file."""
+    path = sequence / RIG_FILE
     if not path.is_file():
         return ()
     try:
@@ -35,13 +35,13 @@ def read_mounts(drive: Path) -> tuple[SensorMount, ...]:
     )
 
 
-def on_rig(scan: Scan, drive: Path, mounts: tuple[SensorMount, ...]) -> Scan:
-    """The scan with its mounting; of several sensors it is a merged one, whose points lie in the vehicle frame."""
+def on_rig(scan: Scan, sequence: Path, mounts: tuple[SensorMount, ...]) -> Scan:
+    """The scan with its mounting; scans of several sensors are merged ones, in the vehicle frame."""
     if not mounts:
         return scan
     if len(mounts) == 1:
         return replace(scan, sensor=mounts[0].name, T_vehicle_sensor=mounts[0].T_vehicle_sensor)
-    path = drive / INDEX_FOLDER / f"{scan.name}.bin"
+    path = sequence / INDEX_FOLDER / f"{scan.name}.bin"
     index = np.frombuffer(read_bytes(path), np.uint8)
     if len(index) != len(scan) or (index >= len(mounts)).any():
         largest = int(index.max(initial=0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KITTI odometry and SemanticKITTI sequences: velodyne/; labels/, poses, times, calib.txt, rig.yaml if there."""
+"""KITTI odometry and SemanticKITTI sequences: velodyne/; optional labels/, poses, times, calib.txt, rig.yaml."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read
 
 
 class SemanticKittiSource(FileSource):
-    """A sequence folder. With `Tr` in calib.txt the poses are the left camera's and become the LiDAR's."""
+    """A sequence folder. With `Tr` in calib.txt the poses are those of the left camera and are converted."""
 
     name = "semantickitti"
     suffixes: ClassVar[tuple[str, ...]] = (".bin",)
@@ -45,7 +45,7 @@ class SemanticKittiSource(FileSource):
         self._objects = read_annotations(objects) if objects.is_file() else None
 
     def _poses_file(self, folder: Path) -> Path | None:
-        """Named by the user, SemanticKITTI's own, or KITTI odometry's `poses/NN.txt` beside `sequences/`."""
+        """The option `poses`, poses.txt of SemanticKITTI, or poses/NN.txt next to sequences/ of KITTI odometry."""
         if "poses" in self.options:
             return Path(self.options["poses"])
         resolved = folder.resolve()

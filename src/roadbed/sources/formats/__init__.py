@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One file format each."""
+"""File formats, one module each."""

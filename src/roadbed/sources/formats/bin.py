@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KITTI's scans: headerless float32 x, y, z, intensity (`.bin`), one file or a folder of them."""
+"""`.bin` scans without a header: float32 x, y, z, intensity (KITTI), one file or a folder of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roadbed.sources.formats.files import FileSource
 
 
 class BinSource(FileSource):
-    """Loose `.bin` scans. Labels and rig.yaml are taken from the folder above, where a drive keeps them."""
+    """`.bin` files; labels and rig.yaml are read from the parent folder, as in a SemanticKITTI sequence."""
 
     name = "bin"
     suffixes = (".bin",)
@@ -26,8 +26,8 @@ class BinSource(FileSource):
         self._mounts = read_mounts(self.files[0].parent.parent)
 
     def read(self, path: Path) -> Scan:
-        drive = path.parent.parent
-        return on_rig(read_bin(path, drive / "labels" / f"{path.stem}.label"), drive, self._mounts)
+        sequence = path.parent.parent
+        return on_rig(read_bin(path, sequence / "labels" / f"{path.stem}.label"), sequence, self._mounts)
 
 
 def read_bin(path: Path, label_path: Path | None = None) -> Scan:

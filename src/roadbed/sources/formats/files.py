@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A file is a source of one scan, a folder of files of one kind a source of many."""
+"""A file is a source of one scan, a folder of files of one format a source of many."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from roadbed.sources.fields import FAR_FROM_ORIGIN_M
 from roadbed.sources.poses import Trajectory, read_poses, read_times
 from roadbed.sources.source import Source
 
-# Longest first, so that `a.pcd.bin` is not taken for a `.bin`.
+# Longest first, so that `a.pcd.bin` does not match `.bin`.
 CLOUD_SUFFIXES = (".pcd.bin", ".pcd", ".ply", ".las", ".laz", ".npy", ".npz", ".bin")
 
 
 class FileSource(Source):
-    """Scans in files; a format gives `suffixes` and `read`. Poses come from `poses=` or the folder's poses.txt."""
+    """Scans in files; a format defines `suffixes` and `read`. Poses come from `poses=` or poses.txt in the folder."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
     accepts: ClassVar[tuple[str, ...]] = ("poses", "times")
@@ -39,10 +39,10 @@ class FileSource(Source):
         return cloud_files(path, self.suffixes)
 
     def attach(self) -> None:
-        """Find the times and poses that belong to the files."""
+        """Find the times and poses of the files."""
         folder = Path(self.path)
-        times = self.options.get("times") or _beside(folder, "times.txt")
-        poses = self.options.get("poses") or _beside(folder, "poses.txt")
+        times = self.options.get("times") or _file_in(folder, "times.txt")
+        poses = self.options.get("poses") or _file_in(folder, "poses.txt")
         self.times = None if times is None else read_times(times, len(self.files))
         self.trajectory: Trajectory | None = None if poses is None else read_poses(poses)
         if self.trajectory is not None:
@@ -63,11 +63,11 @@ class FileSource(Source):
         return bool(kinds) and not others
 
     def read(self, path: Path) -> Scan:
-        """The scan in one file, as the format gives it."""
+        """The scan of one file."""
         raise NotImplementedError
 
     def carries_pose(self, path: Path) -> bool:
-        """Whether the file itself says where its sensor was; asked of the second file, as the first may be home."""
+        """Whether the file has a pose of its own; checked on the second file, as the first is often the origin."""
         return False
 
     def __len__(self) -> int:
@@ -94,14 +94,14 @@ class FileSource(Source):
 
 
 def _check_sensor_frame(path: Path, pose: Pose | None) -> None:
-    """Poses belong to points in the sensor frame; a shift taken off map coordinates says that these are not."""
+    """Refuse poses for points in map coordinates (whose pose is a pure shift)."""
     if pose is not None and np.abs(pose.translation).max() > FAR_FROM_ORIGIN_M and (pose.rotation == np.eye(3)).all():
         place = ", ".join(f"{value:.0f}" for value in pose.translation)
-        raise InputError(f"{path}: points: found them around ({place}), expected the sensor frame, as poses are given")
+        raise InputError(f"{path}: points: found them around ({place}), expected the sensor frame for use with poses")
 
 
 def cloud_suffix(path: Path) -> str | None:
-    """The suffix by which a file of points is known; None for every other file."""
+    """The suffix of a point cloud file; None for every other file."""
     name = path.name.lower()
     if name.startswith("."):
         return None
@@ -109,7 +109,7 @@ def cloud_suffix(path: Path) -> str | None:
 
 
 def cloud_files(path: Path, suffixes: tuple[str, ...]) -> list[Path]:
-    """`path` itself, or the files of these kinds in the folder `path`, numbers in names counted as numbers."""
+    """`path` itself, or the files with these suffixes in the folder `path`, in natural order."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -136,6 +136,6 @@ def _natural_order(path: Path) -> list[tuple[int, int, str]]:
     return [(1, int(part), part) if part.isascii() and part.isdigit() else (0, 0, part) for part in parts]
 
 
-def _beside(folder: Path, name: str) -> Path | None:
+def _file_in(folder: Path, name: str) -> Path | None:
     file = folder / name
     return file if folder.is_dir() and file.is_file() else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LAS and LAZ files by laspy: every dimension, map coordinates kept to the millimetre by a shift near the origin."""
+"""LAS and LAZ files by laspy: every dimension; map coordinates are shifted to the origin to keep millimetres."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.files import FileSource
 from roadbed.sources.formats.laz_chunks import check_chunks
 
-# Bytes of points decompressed at a time: memory follows what the file really holds, not what its header promises.
+# Bytes of points decompressed at a time: memory grows with the actual data, not with the header's claim.
 _CHUNK_BYTES = 32 << 20
-# Where the LAS header (versions 1.0 to 1.4) keeps what the library would believe without looking at the file's length.
+# Offsets in the LAS header (versions 1.0 to 1.4) of values that laspy does not check against the file length.
 _OFFSET_TO_POINTS_AT = 96
 _RECORD_HEADER_SIZE = 54
 _SMALLEST_HEADER = 227
-# The standard's own points have at most 67 bytes; extra ones are a few numbers, and each byte has its own decoder.
+# Standard points have at most 67 bytes plus a few extra ones; lazrs makes a decoder per extra byte.
 _LARGEST_POINT = 4096
 
 
@@ -49,7 +49,7 @@ def read_las(path: str | Path) -> Scan:
         import laspy
     except ImportError:
         raise missing_extra("laspy", "io", f"reading {path}") from None
-    # The parallel decompressor makes room for whatever a damaged chunk table says and takes the process down.
+    # The parallel decompressor allocates what a damaged chunk table claims and aborts the process.
     backend = laspy.LazBackend.Lazrs
     with (
         foreign_errors(path, "LAS file"),
@@ -68,7 +68,7 @@ def read_las(path: str | Path) -> Scan:
 
 
 def _check_header(raw: bytes, path: Path) -> None:
-    """The parts of the header that say how much to read, against the length of the file."""
+    """Check the offsets of the header against the file length."""
     if raw[:4] != b"LASF":
         raise InputError(f"{path}: signature: found {raw[:4]!r}, expected b'LASF'")
     if len(raw) < _SMALLEST_HEADER:
@@ -82,7 +82,7 @@ def _check_header(raw: bytes, path: Path) -> None:
 
 
 def _check_points(raw: bytes, header: Any, path: Path) -> None:
-    """The size of a point and the number of points, against the bytes that hold them."""
+    """Check point size and count against the file length."""
     count, size = header.point_count, header.point_format.size
     if not 0 < size <= _LARGEST_POINT:
         raise InputError(f"{path}: points: found {size} bytes each, expected at most {_LARGEST_POINT}")

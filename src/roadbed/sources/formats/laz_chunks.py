@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes inside a LAZ file, checked before the decompressor makes room for them unasked.
+"""Checks of the sizes inside a LAZ file, before the decompressor allocates memory for them.
 
-Compressed points lie in chunks. Where each dimension is a layer of its own (point formats 6 to 10) a chunk starts with
-its first point as it is, the number of points, and the size of each layer.
+Compressed points are stored in chunks. In layered compression (point formats 6 to 10) a chunk starts with its first
+point uncompressed, the number of points, and the size of each layer.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EXTRA_BYTES = 14
 
 
 def check_chunks(raw: bytes, header: Any, where: str) -> None:
-    """Refuse chunks and layers that do not lie within the file."""
+    """Refuse chunks and layers that exceed the file."""
     import lazrs
 
     record = header.vlrs.get("LasZipVlr")[0].record_data
@@ -46,9 +46,9 @@ def check_chunks(raw: bytes, header: Any, where: str) -> None:
 
 
 def _check_table(raw: bytes, offset_to_points: int, where: str) -> None:
-    """The number of chunks."""
+    """Check the position of the chunk table and the number of chunks."""
     place = int.from_bytes(raw[offset_to_points : offset_to_points + 8], "little", signed=True)
-    if place == -1:  # written by a stream: the place stands at the end of the file
+    if place == -1:  # written as a stream: the position is at the end of the file
         place = int.from_bytes(raw[-8:], "little", signed=True)
     table = raw[place : place + 8] if 0 <= place <= len(raw) else b""
     chunks = int.from_bytes(table[4:8], "little")
@@ -59,7 +59,7 @@ def _check_table(raw: bytes, offset_to_points: int, where: str) -> None:
 
 
 def _layers(record: bytes) -> int:
-    """Layers of all items of a point."""
+    """Number of layers of a point."""
     (items,) = struct.unpack_from("<H", record, _ITEMS_AT - 2)
     layers = 0
     for kind, size, _ in struct.iter_unpack("<HHH", record[_ITEMS_AT : _ITEMS_AT + 6 * items]):
@@ -68,7 +68,7 @@ def _layers(record: bytes) -> int:
 
 
 def _check_layers(raw: bytes, place: int, chunks: list[int], point_size: int, layers: int, where: str) -> None:
-    """Each chunk's layers, which must fill it exactly: they are read one after the other."""
+    """The layers of each chunk must fill it exactly, as they are read in sequence."""
     for number, size in enumerate(chunks):
         sizes_at = place + point_size + 4
         data_at = sizes_at + 4 * layers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NumPy files: `.npy` of points, `.npz` as Roadbed writes them or with points under any usual name."""
+"""NumPy files: `.npy` of points, `.npz` of Roadbed or with points under any usual name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from roadbed.sources.formats.files import FileSource
 
 POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
 CHANNEL_PREFIX = "channel."
-# Results that Roadbed keeps beside a scan, grids that may be far larger than it.
+# Results that Roadbed stores with a scan; the grids may be much larger than it.
 _RESULT_PREFIXES = ("ground.", "occupancy.")
 _MOST_COLUMNS = 256
 
 
 class NumpySource(FileSource):
-    """One array file or a folder of them. Nothing is ever unpickled."""
+    """One array file or a folder of them. Nothing is unpickled."""
 
     name = "numpy"
     suffixes = (".npy", ".npz")
@@ -43,7 +43,7 @@ def read_npy(path: str | Path) -> Scan:
 
 
 def read_npz(path: str | Path) -> Scan:
-    """The points and every array with one row per point; arrays of other lengths (grids) are left aside."""
+    """The points and every array with one row per point; arrays of other lengths (grids) are ignored."""
     path = Path(path)
     arrays = read_arrays(path, lambda name: not name.startswith(_RESULT_PREFIXES))
     key = next((name for name in POINTS_NAMES if name in arrays), None)
@@ -94,7 +94,7 @@ def _scan_of_array(array: NDArray, where: str, name: str) -> Scan:
 
 
 def _scan_of_foreign_arrays(arrays: dict[str, NDArray], key: str | None, path: Path) -> Scan:
-    """Points under some name, or x, y, z arrays, with further per-point arrays beside them."""
+    """Points under another name, or x, y, z arrays, and further per-point arrays."""
     if key is None:
         count = len(np.atleast_1d(arrays["x"]))
         fields = {name: values for name, values in arrays.items() if values.shape[:1] == (count,)}
@@ -154,5 +154,5 @@ def _names(arrays: dict[str, NDArray], name: str, path: Path) -> list[str]:
     values = arrays[name]
     if values.dtype.kind != "U" or not values.size:
         raise InputError(f"{path}: {name}: found {values.size} values of {values.dtype}, expected text")
-    with foreign_errors(f"{path}: {name}", "text"):  # characters beyond the last one of Unicode
+    with foreign_errors(f"{path}: {name}", "text"):  # invalid Unicode characters
         return [str(value) for value in values.ravel()]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PCD files, ascii, binary and binary_compressed, of any field layout.
 
-An own reader: a header, a NumPy dtype and 40 lines of LZF need no further package, and the libraries at hand stumble
-over parts of the format (64-bit integers, padding fields, headers that promise what does not follow).
+An own reader, because the available libraries fail on parts of the format (64-bit integers, padding fields, wrong
+headers).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PcdSource(FileSource):
 
 
 def read_pcd(path: str | Path) -> Scan:
-    """One PCD file with all its fields; `_` padding is left out."""
+    """One PCD file with all its fields except `_` padding."""
     path = Path(path)
     raw = read_bytes(path)
     header = parse_header(raw, str(path))

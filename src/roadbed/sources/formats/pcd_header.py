@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The text header of a PCD file, checked before anything is allocated for its points."""
+"""The text header of a PCD file, checked before memory is allocated for its points."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PcdHeader:
     fields: tuple[PcdField, ...]
     points: int
     data: str  # ascii, binary or binary_compressed
-    T_world_sensor: Pose | None  # VIEWPOINT; None where it is the identity, which is what "not known" looks like
+    T_world_sensor: Pose | None  # VIEWPOINT; None for the identity, which writers use for "unknown"
     length: int  # bytes, with the DATA line
 
     @property
@@ -144,7 +144,7 @@ def _single(entries: dict[str, list[str]], key: str, where: str) -> int:
 
 
 def _whole(word: str, key: str, where: str, greatest: int) -> int:
-    """A whole number of 0..greatest; more digits than that are refused before they are read as a number."""
+    """A whole number of 0..greatest; overlong digit strings are refused before conversion."""
     if not (word.isascii() and word.isdigit()) or len(word) > 18 or int(word) > greatest:
         raise InputError(f"{where}: {key}: found {word[:24]!r}, expected a whole number of at most {greatest}")
     return int(word)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PLY files, ascii and binary of both byte orders: every property of the vertices; faces and the like are skipped."""
+"""PLY files, ascii and binary of both byte orders: every property of the vertices; other elements are skipped."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Element:
 
 
 def read_ply(path: str | Path) -> Scan:
-    """The vertices of one PLY file; CloudCompare's `scalar_` in front of a name is taken off."""
+    """The vertices of one PLY file; CloudCompare's prefix `scalar_` is removed from names."""
     path = Path(path)
     raw = read_bytes(path)
     data, elements, length = _parse_header(raw, str(path))
@@ -158,7 +158,7 @@ def _read_binary(body: memoryview, before: list[Element], vertex: Element, where
 
 
 def _skip_binary(body: memoryview, start: int, element: Element, where: str) -> int:
-    """Where the element that begins at `start` ends."""
+    """The end of the element that begins at `start`."""
     too_short = InputError(f"{where}: element {element.name}: found the end of the file, expected {element.count} rows")
     if not element.has_lists:
         end = start + element.count * element.record_size
@@ -190,7 +190,7 @@ def _read_ascii(body: memoryview, before: list[Element], vertex: Element, where:
 
 
 def _skip_lines(text: bytes, place: int, lines: int) -> tuple[int, int]:
-    """Where that many lines with content end, and how many of them are missing."""
+    """The end of the next `lines` non-empty lines, and how many are missing."""
     while lines and place < len(text):
         end = text.find(b"\n", place) + 1 or len(text)
         lines -= not text[place:end].isspace()

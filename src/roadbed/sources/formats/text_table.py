@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers in text, block by block of columns with each block's own type."""
+"""Tables of numbers in text, with a type per block of columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 
-# No printed number is longer; one endless word must not set the width of a whole table.
+# Numbers are shorter; one overlong word must not set the width of the whole table.
 _LONGEST_WORD = 64
-# Words are parsed from this much text at a time: as Python objects they take twenty times its size.
+# Bytes of text parsed at a time: as Python objects words take twenty times their size.
 _PIECE = 1 << 20
-_GAPS = np.isin(np.arange(256), list(b" \t\n\r\v\f"))  # what bytes.split() takes for one
+_GAPS = np.isin(np.arange(256), list(b" \t\n\r\v\f"))  # the separators of bytes.split()
 
 
 def parse_blocks(
@@ -37,7 +37,7 @@ def parse_blocks(
 
 
 def _whole_rows(body: bytes | memoryview, columns: int, where: str) -> Iterator[NDArray[np.bytes_]]:
-    """Words in order, as tables of whole rows; the number of words is known to be right."""
+    """Words in order, as tables of whole rows; the number of words was checked before."""
     waiting: list[bytes] = []
     for piece in _pieces(body):
         waiting += piece.split()
@@ -52,7 +52,7 @@ def _whole_rows(body: bytes | memoryview, columns: int, where: str) -> Iterator[
 
 
 def _pieces(body: bytes | memoryview) -> Iterator[bytes]:
-    """The text in pieces that end with a line, or at least with a word."""
+    """The text in pieces that end at a line end, or at least between words."""
     start = 0
     while start < len(body):
         piece = bytes(body[start : start + _PIECE])
@@ -65,7 +65,7 @@ def _pieces(body: bytes | memoryview) -> Iterator[bytes]:
 
 
 def _check_amount(body: bytes | memoryview, rows: int, columns: int, where: str) -> None:
-    """Whether the text holds rows x columns words, before anything is made for them."""
+    """Check that the text has rows x columns words, before memory is allocated."""
     if _count_words(body) == rows * columns:
         return
     found = 0
@@ -81,7 +81,7 @@ def _check_amount(body: bytes | memoryview, rows: int, columns: int, where: str)
 
 
 def _count_words(body: bytes | memoryview) -> int:
-    """Places where text follows a gap."""
+    """Number of words."""
     count, after_gap = 0, True
     for start in range(0, len(body), _PIECE):
         gap = _GAPS[np.frombuffer(body[start : start + _PIECE], np.uint8)]
@@ -102,7 +102,7 @@ def _parse(words: NDArray[np.bytes_], dtype: np.dtype, where: str, row: int) -> 
 
 
 def _whole_numbers(words: NDArray[np.bytes_], dtype: np.dtype) -> NDArray:
-    """Integers of any width without passing through a float, except where the text itself says 7.0 or 1e3."""
+    """Integers without loss through float, except where the text has a form like 7.0 or 1e3."""
     try:
         values = [int(word) for word in words.ravel().tolist()]
     except ValueError:
@@ -117,7 +117,7 @@ def _whole_numbers(words: NDArray[np.bytes_], dtype: np.dtype) -> NDArray:
 
 
 def _first_bad_word(words: NDArray[np.bytes_], dtype: np.dtype) -> tuple[int, str]:
-    """Row, counted from one, and text of the first word that is no number of this type."""
+    """Row, counted from one, and text of the first word that is not a number of this type."""
     limits = np.iinfo(dtype) if dtype.kind in "iu" else None
     for place, row in enumerate(words.tolist(), 1):
         for word in row:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ouster's lidar packets as its manual describes them: what a sensor says about itself, and the columns of a packet."""
+"""Ouster lidar packets as the manual describes them: the sensor's metadata, packets to columns, columns to scans."""
 
 from __future__ import annotations
 
@@ -12,62 +12,37 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64
+from roadbed.sources.fields import scan_from_fields
 
 _MOST_PIXELS, _MOST_COLUMNS = 256, 4096
+_HALF_OF_FRAMES = 1 << 15  # frame numbers have 16 bits: a larger step forward is a step back
 
 
 class Profile(NamedTuple):
-    """How one `udp_profile_lidar` lays out a packet: bytes around columns and pixels, and where values lie."""
+    """The packet layout of one `udp_profile_lidar`: sizes in bytes, and where values lie."""
 
-    packet_header: int
-    column_header: int
-    column_footer: int
-    packet_footer: int
     pixel: int
-    fields: dict[str, tuple[int, str, int, int]]  # offset, type, mask and bits to shift left
-    frame: tuple[str, int]  # where the frame's number is: "packet" or "column", and the offset
-    status: tuple[str, int, int]  # "header" or "footer" of the column, offset and mask of what says that it is valid
+    fields: dict[str, tuple[int, str, int, int]]  # offset, type, mask, bits to shift left
+    packet_header: int = 32
+    column_header: int = 12
+    column_footer: int = 0
+    packet_footer: int = 32
+    frame: tuple[str, int] = ("packet", 2)  # where the frame number is: "packet" or "column", and the offset
+    status: tuple[str, int] = ("header", 10)  # where the valid bit is: "header" or "footer" of the column, the offset
 
 
 _19_BITS, _ALL = 0x0007FFFF, -1
-_CONFIGURABLE: dict[str, Any] = {
-    "packet_header": 32,
-    "column_header": 12,
-    "column_footer": 0,
-    "packet_footer": 32,
-    "frame": ("packet", 2),
-    "status": ("header", 10, 1),
-}
+_SINGLE_RETURN = {"reflectivity": (4, "<u1", _ALL, 0), "intensity": (6, "<u2", _ALL, 0), "near_ir": (8, "<u2", _ALL, 0)}
 PROFILES = {
     "LEGACY": Profile(
-        packet_header=0,
-        column_header=16,
-        column_footer=4,
-        packet_footer=0,
-        pixel=12,
-        fields={
-            "range": (0, "<u4", 0x000FFFFF, 0),
-            "reflectivity": (4, "<u1", _ALL, 0),
-            "intensity": (6, "<u2", _ALL, 0),
-            "near_ir": (8, "<u2", _ALL, 0),
-        },
-        frame=("column", 10),
-        status=("footer", 0, 1),
+        12, {"range": (0, "<u4", 0x000FFFFF, 0), **_SINGLE_RETURN}, 0, 16, 4, 0, ("column", 10), ("footer", 0)
     ),
-    "RNG19_RFL8_SIG16_NIR16": Profile(
-        pixel=12,
-        fields={
-            "range": (0, "<u4", _19_BITS, 0),
-            "reflectivity": (4, "<u1", _ALL, 0),
-            "intensity": (6, "<u2", _ALL, 0),
-            "near_ir": (8, "<u2", _ALL, 0),
-        },
-        **_CONFIGURABLE,
-    ),
+    "RNG19_RFL8_SIG16_NIR16": Profile(12, {"range": (0, "<u4", _19_BITS, 0), **_SINGLE_RETURN}),
     "RNG19_RFL8_SIG16_NIR16_DUAL": Profile(
-        pixel=16,
-        fields={
+        16,
+        {
             "range": (0, "<u4", _19_BITS, 0),
             "reflectivity": (3, "<u1", _ALL, 0),
             "range2": (4, "<u4", _19_BITS, 0),
@@ -76,16 +51,9 @@ PROFILES = {
             "intensity2": (10, "<u2", _ALL, 0),
             "near_ir": (12, "<u2", _ALL, 0),
         },
-        **_CONFIGURABLE,
     ),
     "RNG15_RFL8_NIR8": Profile(
-        pixel=4,
-        fields={
-            "range": (0, "<u2", 0x7FFF, 3),
-            "reflectivity": (2, "<u1", _ALL, 0),
-            "near_ir": (3, "<u1", _ALL, 4),
-        },
-        **_CONFIGURABLE,
+        4, {"range": (0, "<u2", 0x7FFF, 3), "reflectivity": (2, "<u1", _ALL, 0), "near_ir": (3, "<u1", _ALL, 4)}
     ),
 }
 
@@ -95,7 +63,7 @@ class Columns:
     """The valid columns of one packet; values by name are (columns, pixels)."""
 
     frame: int
-    number: NDArray[np.int64]  # of each column in its turn
+    number: NDArray[np.int64]  # of each column in its frame
     stamp: NDArray[np.int64]  # ns
     values: dict[str, NDArray]
 
@@ -105,7 +73,7 @@ class Ouster:
     """A sensor as its metadata describes it."""
 
     profile: Profile
-    columns_per_turn: int
+    columns_per_frame: int
     columns_per_packet: int
     altitude: Float64  # rad of each beam
     azimuth: Float64  # rad
@@ -130,10 +98,10 @@ class Ouster:
         stamp, number = _field(column, 0, "<u8"), _field(column, 8, "<u2")
         kind, offset = layout.frame
         frames = np.frombuffer(packet, "<u2", 1, offset) if kind == "packet" else _field(column, offset, "<u2")
-        place, offset, mask = layout.status
-        start = 0 if place == "header" else self._column_bytes - layout.column_footer
-        valid = (_field(column, start + offset, "<u2") & mask == mask) & (number < self.columns_per_turn)
         end = self._column_bytes - layout.column_footer
+        place, offset = layout.status
+        status = _field(column, offset if place == "header" else end + offset, "<u2")
+        valid = (status & 1 == 1) & (number < self.columns_per_frame)
         pixels = column[:, layout.column_header : end].reshape(self.columns_per_packet, -1, layout.pixel)[valid]
         values = {}
         for name, (offset, dtype, mask, shift) in layout.fields.items():
@@ -142,7 +110,7 @@ class Ouster:
         return Columns(int(frames[0]), number[valid].astype(np.int64), stamp[valid].astype(np.int64), values)
 
     def points(self, number: NDArray[np.int64], range_mm: NDArray) -> NDArray[np.float32]:
-        """(columns, pixels, 3) in the sensor's frame, m; the manual's formula."""
+        """(columns, pixels, 3) in the sensor frame, m, by the manual's formula."""
         direction, offset = self._beams
         reach = range_mm.astype(np.float64)[..., None]
         return (1e-3 * (reach * direction[number] + offset[number])).astype(np.float32)
@@ -150,7 +118,7 @@ class Ouster:
     @cached_property
     def _beams(self) -> tuple[Float64, Float64]:
         """Direction and offset (mm) of every column and pixel: a point is range * direction + offset."""
-        encoder = 2 * np.pi * (1 - np.arange(self.columns_per_turn) / self.columns_per_turn)[:, None]
+        encoder = 2 * np.pi * (1 - np.arange(self.columns_per_frame) / self.columns_per_frame)[:, None]
         along, up = self.T_lidar_beam[0, 3], self.T_lidar_beam[2, 3]
         turned = encoder - self.azimuth
         level = np.cos(self.altitude)
@@ -163,8 +131,65 @@ class Ouster:
         return direction @ turn.T, offset @ turn.T + move
 
 
+class FrameAssembler:
+    """Collects columns until those of the next frame arrive; late columns are dropped."""
+
+    def __init__(self, sensor: Ouster) -> None:
+        self._sensor, self._number, self._host = sensor, 0, 0.0
+        self._frame: int | None = None
+        self._columns: list[Columns] = []
+
+    def add(self, columns: Columns, host_time: float, where: str) -> Scan | None:
+        """The previous scan if these columns start a new frame; its time is the arrival of its last packet."""
+        finished = None
+        if self._frame is not None and columns.frame != self._frame:
+            if (columns.frame - self._frame) % (1 << 16) > _HALF_OF_FRAMES:
+                return None
+            finished = self._scan(where)
+            self._columns = []
+        self._frame, self._host = columns.frame, host_time
+        if len(columns.number):
+            self._columns.append(columns)
+        return finished
+
+    def _scan(self, where: str) -> Scan | None:
+        if not self._columns:
+            return None
+        number = np.concatenate([part.number for part in self._columns])
+        stamp = np.concatenate([part.stamp for part in self._columns])
+        values = {
+            name: np.concatenate([part.values[name] for part in self._columns]) for name in self._columns[0].values
+        }
+        lag = 1e-9 * (stamp - stamp.max()).astype(np.float64)
+        returns = [
+            _return_fields(self._sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values
+        ]
+        fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
+        self._number += 1
+        return scan_from_fields(fields, where, time=self._host, name=f"ouster_{self._number - 1:06d}", sensor="ouster")
+
+
+def _return_fields(
+    sensor: Ouster, number: NDArray, lag: NDArray, values: dict[str, NDArray], which: str
+) -> dict[str, NDArray]:
+    """Values by name of every pixel with a return; `which` is "" for the first, "2" for the second return."""
+    reach = values[f"range{which}"]
+    column, pixel = np.nonzero(reach)
+    points = sensor.points(number, reach)[column, pixel]
+    fields = {axis: points[:, k] for k, axis in enumerate("xyz")}
+    for name in ("intensity", "reflectivity", "near_ir"):
+        found = values.get(name + which, values.get(name))
+        if found is not None:
+            fields[name] = found[column, pixel].astype(np.float32)
+    fields["ring"] = pixel.astype(np.uint16)
+    fields["point_time"] = lag[column]
+    if "range2" in values:
+        fields["echo"] = np.full(len(pixel), 2 if which else 1, np.uint8)
+    return fields
+
+
 def read_metadata(text: str, where: str) -> Ouster:
-    """From the JSON that a sensor gives at /api/v1/sensor/metadata, or of an older firmware, whose names lie flat."""
+    """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware."""
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -197,7 +222,7 @@ def read_metadata(text: str, where: str) -> Ouster:
 
 
 def _field(blocks: NDArray[np.uint8], offset: int, dtype: str) -> NDArray:
-    """A value of each block, wherever it lies in it."""
+    """A value of each block, at any alignment."""
     size = np.dtype(dtype).itemsize
     return np.ascontiguousarray(blocks[..., offset : offset + size]).view(dtype)[..., 0]
 

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors on the wire, and their packets: one socket, on loopback unless an address says otherwise."""
+"""UDP packets of sensors: one socket, on loopback unless the location names another address."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Iterator
-from typing import ClassVar
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.sources.source import Source
 
 _WAKE_S = 0.2
-_BUFFER = 2**22  # bytes that may wait: a sensor sends a turn in bursts of a few hundred packets
+_BUFFER = 2**22  # bytes of the receive buffer: sensors send bursts of a few hundred packets
 
 
 class UdpListener:
@@ -43,11 +42,10 @@ class UdpListener:
 
 
 class UdpSource(Source):
-    """A sensor on the wire: scans as they come, without an end; `close` from another thread ends the iteration."""
+    """A live sensor without a known end; `close` from another thread ends the iteration."""
 
-    accepts: ClassVar[tuple[str, ...]] = ()
-    sequential = False  # a sensor alone brings no odometry
-    foreign_packets = 0  # of other sizes than this sensor's; they are left out
+    sequential = False  # a sensor alone has no odometry
+    foreign_packets = 0  # packets of other sizes than this sensor's, ignored
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -62,7 +60,7 @@ class UdpSource(Source):
 
 
 def listening_address(path: str, sensor: str) -> tuple[str, int]:
-    """`SENSOR:PORT` on loopback, `SENSOR:ADDRESS:PORT` there; 0.0.0.0 is every interface."""
+    """Host and port of `SENSOR:PORT` (loopback) or `SENSOR:ADDRESS:PORT`; 0.0.0.0 is every interface."""
     host, _, port = path.removeprefix(f"{sensor}:").rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise InputError(f"{path}: expected {sensor}:PORT or {sensor}:ADDRESS:PORT, e.g. {sensor}:2368")

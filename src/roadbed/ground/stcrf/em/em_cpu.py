@@ -4,7 +4,7 @@
 
 Information of a node: nine planes p00 p01 p02 p11 p12 p22 (P) and x0 x1 x2 (X). Arrays are (rows + 2, 9, stride)
 with a border of empty nodes, so that no loop asks where the lattice ends; each row's planes lie together in cache.
-Spans of nodes and the points of a node are whole numbers of vectors, see `compute.lanes`.
+ActiveColumns of nodes and the points of a node are whole numbers of vectors, see `compute.lanes`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Ground or not, from a point's height over the surface, what stands in the pillars around, and the kind of place."""
+"""Ground or not: from the height over the surface, the structure in the pillars around, and the node class."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from roadbed.kernels.simd import STEP, load, numbers, splat, store
 
 
 class Scratch(NamedTuple):
-    """Of `decide_nodes`, whose loop over points makes no arrays."""
+    """Scratch memory of `decide_nodes`."""
 
     nothing: np.ndarray  # (BANDS_ROOM,) zeros
     around: np.ndarray  # (pillars, BANDS_ROOM) int32, sums over the pillars around each of a node
-    summed_for: np.ndarray  # (pillars,) whose node's sums `around` holds; -1: nobody's
+    summed_for: np.ndarray  # (pillars,) node whose sums `around` holds; -1: none
 
 
 @njit(inline="always")
 def _step_across(node, place, side):
-    """A place one beyond its node's border, as place in the neighbouring node."""
+    """A pillar one beyond its node's border, as a pillar of the neighbouring node."""
     if place < 0:
         return node - 1, place + side
     if place >= side:
@@ -53,31 +53,31 @@ def _sum_around(bands, band_count, node, place, shape, side):
 
 
 @njit(inline="always")
-def _is_standing(counts, ratio):
-    """A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot."""
+def _is_structure(counts, ratio):
+    """A connected structure: returns in the lower and the upper bands, more than `ratio` times those at the foot."""
     middle, high = np.int64(counts[1]) + np.int64(counts[2]), np.int64(counts[3])
     return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
 
 
-# What is known of a low point from its own pillar alone.
+# Answers for a low point from its own pillar alone.
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
 @merged()
 def _low_by_own_pillar(d, own, kind, rules):
-    """Up to the threshold: ground, unless it is the foot of something."""
+    """Up to the threshold: ground, unless it is the foot of a structure."""
     if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
     if d < FOOT:
         return _YES
-    if rules.pillars and _is_standing(own, 0):
+    if rules.pillars and _is_structure(own, 0):
         return _NO
     return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
 
 
 @merged()
 def _raised_is_ground(d, around, kind, support, rules):
-    """Above the threshold: grass and banks, only where nothing stands."""
+    """Above the threshold: grass and banks, only where no structure rises above."""
     if around[3] > 0:
         return False
     open_ground = rules.open_ground and kind & OPEN != 0
@@ -88,7 +88,7 @@ def _raised_is_ground(d, around, kind, support, rules):
 
 @merged()
 def _list_lower(first, last, dz, rules, near, place):
-    """Adds the points of a node below those that are near to their list, in which there is room for all of them."""
+    """Append the points of a node below the near ones to the list of near points."""
     lowest = near_from(rules)
     for k in range(first, last, STEP):
         d = load(dz, k)
@@ -100,17 +100,17 @@ def _list_lower(first, last, dz, rules, near, place):
 def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
     """Ground or not for every point of a range of listed nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
-    near, band_count, along, across = work.near, work.band_count, work.places[0], work.places[1]
+    near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
     nothing, around, summed_for = scratch
     for i in range(first_listed, last_listed):
         c = np.int64(points.listed.nodes[i])
-        kind = work.kinds[c]
+        kind = work.node_classes[c]
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
         at_foot = rules.foot_by_ratio and kind & FOOT_BY_RATIO
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
-        # Elsewhere than at feet only the listed points are in question: the others were decided by their height.
+        # Outside of feet only near points are tested: the others were decided by their height.
         last = U(start[c]) + U(work.near_count[c])
         if at_foot:
             last = _list_lower(U(start[c]), U(start[c + 1]), dz, rules, near, last)
@@ -136,6 +136,6 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
             if d < rules.threshold:
-                ground[k] = not _is_standing(around[inside], RATIO_AROUND)
+                ground[k] = not _is_structure(around[inside], RATIO_AROUND)
             else:
                 ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)

@@ -1,24 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// Labels of the STCRF: from the height over the surface and, with RULE_AROUND, from the pillars and the place around.
+// Labels of the STCRF: from the height over the surface and, with RULE_AROUND, from the pillars and the node class.
 
 #define VOTE_COLUMNS ((COLUMNS * SIDE + VOTE_PILLARS - 1) / VOTE_PILLARS)
 #define VOTE_ROWS ((ROWS * SIDE + VOTE_PILLARS - 1) / VOTE_PILLARS)
 
-// A connected structure rises here: returns in the lower and the upper bands, and more of them than at the foot.
-FUNCTION int is_standing(const int *bands, int ratio) {
+// A connected structure: returns in the lower and the upper bands, more than `ratio` times those at the foot.
+FUNCTION int is_structure(const int *bands, int ratio) {
     int middle = bands[1] + bands[2], high = bands[3];
     return middle > 0 && high > 0 && middle + high > ratio * bands[0];
 }
 
-// Up to the threshold: ground, unless it is the foot of something.
+// Up to the threshold: ground, unless it is the foot of a structure.
 FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind) {
     if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
     if (dz < FOOT) return 1;
-    if (RULE_PILLARS && is_standing(own, 0)) return 0;
-    return dz < FOOT_AROUND || !(RULE_PILLARS_AROUND && is_standing(around, RATIO_AROUND));
+    if (RULE_PILLARS && is_structure(own, 0)) return 0;
+    return dz < FOOT_AROUND || !(RULE_PILLARS_AROUND && is_structure(around, RATIO_AROUND));
 }
 
-// Above the threshold: grass and banks, only where nothing stands.
+// Above the threshold: grass and banks, only where no structure rises above.
 FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
     if (around[3] > 0) return 0;
     int open_ground = RULE_OPEN_GROUND && (kind & OPEN);
@@ -31,8 +31,8 @@ FUNCTION int vote_row(int node, int square) { return (node / COLUMNS * SIDE + sq
 FUNCTION int vote_column(int node, int square) { return (node % COLUMNS * SIDE + square % SIDE) / VOTE_PILLARS; }
 FUNCTION int vote_layer(float dz) { return min((int)((dz - VOTE_LOWEST) * (1.0f / VOTE_LAYER)), VOTE_LAYERS - 1); }
 
-// For CPU devices: what the last frame counted starts from zero again, only in nodes that had points, which `segments` still
-// tell. `measure` writes the other counters of every node.
+// For CPU devices: clear the tallies of nodes that had points in the last frame, which `segments` still lists.
+// `measure` writes the other counters of every node.
 KERNEL empty_tallies(GLOBAL const int2 *segments, GLOBAL uint *tallies_all) {
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     FOR_EACH(node, NODES) {
@@ -48,8 +48,8 @@ KERNEL empty_tallies(GLOBAL const int2 *segments, GLOBAL uint *tallies_all) {
 // Ground or not for every point, before the vote; a vote is 1 for ground (upper half of a word) or 1 against (lower).
 KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
               GLOBAL uint *tallies_all, GLOBAL const uchar *kinds, GLOBAL const float4 *states,
-              GLOBAL const uchar *standing, GLOBAL uchar *decisions, int capacity) {
-    int count = frames[SLOT].count, some_stand = frames[SLOT].some_stand;
+              GLOBAL const uchar *non_ground, GLOBAL uchar *decisions, int capacity) {
+    int count = frames[SLOT].count, has_non_ground = frames[SLOT].has_non_ground;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     FOR_EACH(i, count) {
         float4 p = located[SLOT * capacity + i];
@@ -74,7 +74,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
                                         : raised_is_ground(dz, around, kind, states[3 * (SLOT * NODES + node)].x);
             }
         }
-        if (some_stand && standing[SLOT * capacity + i]) ground = 0;
+        if (has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
         decisions[SLOT * capacity + i] = (uchar)ground;
         if (RULE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
             int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
@@ -102,7 +102,7 @@ FUNCTION int after_vote(GLOBAL const uint *votes, int ground, int node, float4 p
 KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float4 *surface,
              GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
              GLOBAL const int *clean_sizes,
-             GLOBAL const uint *tallies, GLOBAL const uchar *standing, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
+             GLOBAL const uint *tallies, GLOBAL const uchar *non_ground, GLOBAL const uchar *decisions, GLOBAL uchar *labels,
              GLOBAL float *probabilities, GLOBAL float *heights, GLOBAL float *layers, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     int count = frame->count, wanted = frame->wanted;
@@ -136,7 +136,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
 #else
             int ground = over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;
 #endif
-            if (frame->some_stand && standing[SLOT * capacity + i]) ground = 0;
+            if (frame->has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
             kind = ground                      ? GROUND
                  : over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
                  : over >= RULE_CLEARANCE         ? OVERHANG

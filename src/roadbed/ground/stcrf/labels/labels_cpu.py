@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.arrays import Listed
+from roadbed.ground.stcrf.arrays import ActiveNodes
 from roadbed.ground.stcrf.labels.decide_cpu import Scratch, decide_nodes
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
@@ -42,33 +42,33 @@ from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 class LabelArrays(NamedTuple):
-    """What the phases of labelling hand on to each other; per point in node order."""
+    """Arrays shared by the phases of labelling; per point in node order."""
 
     dz: np.ndarray  # m over the surface
     ground: np.ndarray  # before the vote
-    near: np.ndarray  # which points of a node, from its start on, stand near enough to the ground for other rules
+    near: np.ndarray  # points of each node near the surface, for which more than the height decides
     near_count: np.ndarray  # (nodes,) how many
     band_count: np.ndarray  # (nodes,) how many points lie in bands of heights
     bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where none lies in any
     sums: np.ndarray  # (SUMS, rows, columns) of nodes along rows
-    kinds: np.ndarray  # (nodes,) of places
-    places: np.ndarray  # (2, pillars) row and column inside the node
+    node_classes: np.ndarray  # (nodes,) bits, see model.py
+    pillar_positions: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
-    listed_before: Listed  # nodes of the last frame: its votes and what it counted are to be cleared
+    listed_before: ActiveNodes  # nodes of the last frame: its votes and what it counted are to be cleared
 
 
 @inner()
-def _rule_out_standing(first, last, stands, ground):
-    """What cannot be ground votes against it, however low it lies, and is not made ground by its neighbours."""
+def _rule_out_non_ground(first, last, stands, ground):
+    """Points that cannot be ground vote against it and are not made ground by their neighbours."""
     for k in range(first, last if stands.shape[0] > 0 else first):
         ground[k] = ground[k] and not stands[k]
 
 
 @inner()
 def _follow_votes(first_listed, last_listed, points, columns, side, rules, work):
-    """Points high enough over the surface are labelled as most around them at their height."""
+    """Points high enough over the surface take the label of the majority around them at their height."""
     start, pillar, dz, ground, votes = points.start, points.pillar, work.dz, work.ground, work.votes
-    along, across = work.places[0], work.places[1]
+    along, across = work.pillar_positions[0], work.pillar_positions[1]
     for i in range(first_listed, last_listed):
         c = np.int64(points.listed.nodes[i])
         if work.near_count[c] == 0:
@@ -90,7 +90,7 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
     if rules.vote:
         _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
-    _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
+    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
 
 
 @merged()
@@ -103,7 +103,7 @@ def _label(d, is_ground, rules):
 
 @inner()
 def _write_block(first, last, dz, is_other, rules, out):
-    """Labels, probabilities c_j and heights of a block of input points, from what was brought into their order."""
+    """Labels, probabilities c_j and heights of a block of input points, from arrays in input order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     whole_vectors = (last - first) // STEP * STEP
     for k in range(U(0), last - first, STEP):
@@ -124,7 +124,7 @@ def _write_block(first, last, dz, is_other, rules, out):
 
 @merged()
 def _forget(runs, run, last, on_no_node, out):
-    """Nothing is said of points on no node."""
+    """Points on no node are unknown."""
     while runs.first[run] < last:
         for i in range(runs.first[run], runs.first[run + ONE] if runs.node[run] == on_no_node else runs.first[run]):
             out.label[i], out.probability[i], out.height[i] = UNKNOWN, F(0), F(np.nan)
@@ -133,7 +133,7 @@ def _forget(runs, run, last, on_no_node, out):
 
 @inner()
 def _write(first_block, last_block, points, rules, work, out):
-    """What is known of some blocks of input points."""
+    """Write the outputs of a range of blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
     dz, is_other = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
     for block in range(first_block, last_block):
@@ -155,7 +155,7 @@ MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 @inner()
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
-    """Heights over the surface, and what they say of the nodes of some rows."""
+    """Heights over the surface, and counters of the nodes of a range of rows."""
     columns, listed, before = shape.columns, points.listed, work.listed_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
@@ -176,13 +176,13 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
-    classify_rows(first_row, last_row, listed, work.sums, p00, work.kinds)
+    classify_rows(first_row, last_row, listed, work.sums, p00, work.node_classes)
     pillars = side * side
     around = np.empty((pillars, BANDS_ROOM), np.int32)
     scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
-    _rule_out_standing(points.start[first], points.start[last], points.stands, work.ground)
+    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
     if rules.vote:
         cast_votes(first_listed, last_listed, points, shape, side, work)
 

@@ -24,7 +24,7 @@ def empty_votes(rows, columns):
     return np.zeros((*cells, PLANES), np.int16)
 
 
-def places_in_node(side):
+def pillar_positions(side):
     """Row and column of each pillar inside its node: a table, because a division per point costs more."""
     return np.stack(np.divmod(np.arange(side * side, dtype=np.uint64), np.uint64(side)))
 
@@ -45,7 +45,7 @@ def cast_votes(first_listed, last_listed, points, shape, side, work):
     """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of listed nodes."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
-    along, across = work.places[0], work.places[1]
+    along, across = work.pillar_positions[0], work.pillar_positions[1]
     for i in range(first_listed, last_listed):
         c = np.int64(points.listed.nodes[i])
         if near_count[c] == 0:

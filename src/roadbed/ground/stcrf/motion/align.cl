@@ -4,7 +4,7 @@
 
 // Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
 // and the node.
-KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *standing,
+KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *non_ground,
                         GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
@@ -13,7 +13,7 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
     for (int k = GLOBAL_ID; k * frame->stride < frame->count; k += GLOBAL_SIZE) {
         int i = k * frame->stride;
         float px = points[3 * i], py = points[3 * i + 1], pz = points[3 * i + 2];
-        if (!is_return(px, py, pz) || (frame->some_stand && standing[SLOT * capacity + i])) continue;
+        if (!is_return(px, py, pz) || (frame->has_non_ground && non_ground[SLOT * capacity + i])) continue;
         float x = r[0] * px + r[1] * py + r[2] * pz + t[0], y = r[3] * px + r[4] * py + r[5] * pz + t[1];
         float u = x * (1.0f / SPACING), v = y * (1.0f / SPACING);
         float from_x = x - t[0], from_y = y - t[1];
@@ -38,26 +38,26 @@ typedef double precise_t;
 typedef float precise_t;
 #endif
 
-FUNCTION precise_t laid_from(GLOBAL const Frame *frame, int k) {
-    return (precise_t)frame->laid_from[0][k] + (precise_t)frame->laid_from[1][k] + (precise_t)frame->laid_from[2][k];
+FUNCTION precise_t unaligned(GLOBAL const Frame *frame, int k) {
+    return (precise_t)frame->unaligned[0][k] + (precise_t)frame->unaligned[1][k] + (precise_t)frame->unaligned[2][k];
 }
 
 // A number of the sensor's pose (rotation by rows, translation) and the vehicle's position, when they are turned about the
-// sensor's foot point, then lowered by what is left. Twin: Place.corrected.
+// sensor's foot point, then lowered by what is left. Twin: GridPose.corrected.
 #define POSES 15
-FUNCTION precise_t laid_onto_prior(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
-    precise_t trust = laid_from(frame, 15), slope_x = trust * fit[1], slope_y = trust * fit[2];
+FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
+    precise_t trust = unaligned(frame, 15), slope_x = trust * fit[1], slope_y = trust * fit[2];
     precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
     precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
-    precise_t foot[3] = {laid_from(frame, 9), laid_from(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
+    precise_t foot[3] = {unaligned(frame, 9), unaligned(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
     int row = k < 9 ? k / 3 : k % 3, position = k < 12 ? 9 : 12;
     precise_t number = k < 9 ? 0 : foot[row] - lower[row];
     for (int j = 0; j < 3; ++j)
-        number += turn[3 * row + j] * (k < 9 ? laid_from(frame, 3 * j + k % 3) : laid_from(frame, position + j) - foot[j]);
+        number += turn[3 * row + j] * (k < 9 ? unaligned(frame, 3 * j + k % 3) : unaligned(frame, position + j) - foot[j]);
     return number;
 }
 
-FUNCTION void tell_place(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
+FUNCTION void store_pose(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
     for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)poses[k];
     for (int k = 0; k < 3; ++k) frame->translation[k] = (float)poses[9 + k];
     frame->vehicle_x = (float)poses[12];
@@ -163,11 +163,11 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     if (done < GROUP_COUNT - 1) return;
     FENCE();
     solve(parts, scratch, totals, fit);
-    for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = laid_onto_prior(&frames[SLOT], fit, k);
+    for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = aligned(&frames[SLOT], fit, k);
     BARRIER();
     if (LOCAL_ID == 0) {
         int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
-        if (fits && n >= FEWEST_SAMPLES) tell_place(&frames[SLOT], poses);
+        if (fits && n >= FEWEST_SAMPLES) store_pose(&frames[SLOT], poses);
         for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
         result[6 * SLOT + 4] = (float)n;
         result[6 * SLOT + 5] = (float)fits;

@@ -33,7 +33,7 @@ class Samples(NamedTuple):
 
 
 @njit(cache=True)
-def sample_residuals(points, standing, stride, rotation, translation, shape, radius, information, mean, samples):
+def sample_residuals(points, non_ground, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
     What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
@@ -43,7 +43,7 @@ def sample_residuals(points, standing, stride, rotation, translation, shape, rad
     centre_x, centre_y = translation[0], translation[1]
     sample, node, count = samples.values, samples.node, samples.count
     scale, wide, long = F(1) / spacing, F(columns), F(rows)
-    some_stand = standing.shape[0] > 0
+    has_non_ground = non_ground.shape[0] > 0
     to_x, to_y, to_z = pose_rows(rotation, translation)
     n = 0
     # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
@@ -54,8 +54,8 @@ def sample_residuals(points, standing, stride, rotation, translation, shape, rad
         is_near = (x - centre_x) ** 2 + (y - centre_y) ** 2 < radius * radius
         is_return = (px != F(0)) | (py != F(0)) | (pz != F(0))
         inside = (u >= F(0)) & (v >= F(0)) & (u < wide) & (v < long) & is_near & is_return
-        if some_stand:
-            inside &= not standing[i]
+        if has_non_ground:
+            inside &= not non_ground[i]
         column, row = U(np.int32(u if inside else F(0))), U(np.int32(v if inside else F(0)))
         planes = mean[row + ONE]
         h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]

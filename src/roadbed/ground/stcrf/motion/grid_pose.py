@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the lattice lies: around the vehicle, level, fixed to the world or to the vehicle; and its prior with it."""
+"""Pose of the lattice: level around the vehicle, along the axes of the world or of the vehicle, with its prior."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from roadbed.core.frames import Mounting
 from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
 from roadbed.ground.engine import (
+    Alignment,
     FrameOutput,
     GroundEngine,
     Misalignment,
@@ -25,17 +26,17 @@ from roadbed.ground.engine import (
     Turned,
     Vehicle,
 )
-from roadbed.ground.stcrf.model import KNOWN_PRIOR
+from roadbed.ground.stcrf.model import ALIGNMENT_RADIUS, ALIGNMENT_TRUST, KNOWN_PRIOR
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
 from roadbed.mapping.tile_store import TileStore
 
-_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one: float32 stays fine
+_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one, so that float32 stays exact
 
 
 @dataclass(frozen=True, eq=False)
-class Place:
-    """One scan on the lattice."""
+class GridPose:
+    """Pose of one scan on the lattice."""
 
     lattice: Grid
     base: float  # m, height in the lattice frame from which the engine counts
@@ -76,43 +77,48 @@ class Place:
             return MovingMask(moving, cells.shape, corner, cells.spacing)
         return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
 
-    def corrected(self, by: Misalignment, trust: float) -> Place:
-        """The scan laid onto the prior surface: turned about the sensor's foot point, then lowered by what is left."""
+    def alignment(self) -> Alignment:
+        """The request to align the scan with the prior surface."""
+        poses = (*self.from_corner(self.T_lattice_sensor), *self.from_corner(self.T_lattice_vehicle)[9:])
+        return Alignment(poses, ALIGNMENT_RADIUS, ALIGNMENT_TRUST)
+
+    def corrected(self, by: Misalignment, trust: float) -> GridPose:
+        """Aligned with the prior surface: turned about the point below the sensor, then lowered. Twin: align.cl."""
         turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
         x, y, _ = self.T_lattice_sensor.xyz
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
         correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - trust * by.lift))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
-        return Place(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
+        return GridPose(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
 
 
-class Places:
-    """Follows the vehicle with the lattice, and brings the engine's prior along; nodes that leave go to the map."""
+class GridTracker:
+    """Moves the lattice and the engine's prior with the vehicle; nodes that leave the lattice go to the map."""
 
     def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileStore | None) -> None:
         self._rolls = config.ground.time.motion == "rolling"
         self._engine, self._map = engine, long_term_map
         self.around_vehicle = lattice_of(config.ground)
         self._prior_lattice, self._prior_base = self.around_vehicle, 0.0
-        self._alone: Place | None = None
+        self._single: GridPose | None = None
         self._best = None if long_term_map is None else BestEstimate(self.around_vehicle, long_term_map.surface)
         self.reset()
 
     def reset(self) -> None:
-        """The next drive may be level another way; what the prior holds goes to the map when it begins."""
+        """The next sequence may have other axes; the prior goes to the map when it begins."""
         self._T_lattice_world = self._map.T_map_world if self._map is not None else None
 
-    def of_one_alone(self, mounting: Mounting) -> Place:
-        """A scan without odometry: the lattice frame is the vehicle's. The last one where the sensor sits as before."""
+    def single(self, mounting: Mounting) -> GridPose:
+        """Pose of a scan without odometry, on a lattice in the vehicle frame; kept while the mounting is the same."""
         pose = mounting.T_vehicle_sensor
-        if self._alone is None or self._alone.T_lattice_sensor.numbers != pose.numbers:
-            self._alone = Place(self.around_vehicle, 0.0, pose, Pose.identity(), None)
-        return self._alone
+        if self._single is None or self._single.T_lattice_sensor.numbers != pose.numbers:
+            self._single = GridPose(self.around_vehicle, 0.0, pose, Pose.identity(), None)
+        return self._single
 
-    def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[Place, bool]:
-        """The place of a scan of the vehicle there, and whether the engine's prior can be used."""
+    def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[GridPose, bool]:
+        """Pose of a scan of the vehicle there, and whether the engine's prior can be used."""
         if T_world_vehicle is None:
-            return self.of_one_alone(mounting), False
+            return self.single(mounting), False
         if moment.link is Link.FIRST:
             self._store(np.ones(self._prior_lattice.shape, np.bool_))
             self._engine.forget()
@@ -121,8 +127,8 @@ class Places:
         if not self._rolls:
             if moment.link is Link.NEXT:
                 self._engine.move(Turned(moment.T_old_new, self.around_vehicle.x0, self.around_vehicle.y0))
-            place = replace(self.of_one_alone(mounting), T_world_grid=T_world_vehicle)
-            return place, moment.link is Link.NEXT
+            pose = replace(self.single(mounting), T_world_grid=T_world_vehicle)
+            return pose, moment.link is Link.NEXT
         if self._T_lattice_world is None:
             self._T_lattice_world = _level_world(T_world_vehicle, mounting)
             if self._map is not None:
@@ -130,12 +136,12 @@ class Places:
         T_lattice_vehicle = self._T_lattice_world @ T_world_vehicle
         lattice, base = self._roll(T_lattice_vehicle, first=moment.link is Link.FIRST)
         T_lattice_sensor = T_lattice_vehicle @ mounting.T_vehicle_sensor
-        place = Place(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
-        known = moment.link is not Link.FIRST or (self._map is not None and self._knows_something())
-        return place, known
+        pose = GridPose(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
+        known = moment.link is not Link.FIRST or (self._map is not None and self._has_prior())
+        return pose, known
 
     def keep(self, output: FrameOutput) -> None:
-        """The engine's result becomes its prior, and what the map will take is brought up to date."""
+        """The engine's result becomes its prior, and the map's copy is updated."""
         self._engine.keep()
         if self._best is not None and self._prior_lattice is not self.around_vehicle:
             elevation, slope = to_host(output.elevation), to_host(output.slope)
@@ -184,7 +190,7 @@ class Places:
             self._engine.prior = information
             self._best.load(information, entering)
 
-    def _knows_something(self) -> bool:
+    def _has_prior(self) -> bool:
         return bool((self._engine.prior[0] > KNOWN_PRIOR).any())
 
 

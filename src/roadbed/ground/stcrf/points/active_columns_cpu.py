@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Which part of the lattice is worth computing, and how to share it among threads."""
+"""Active columns: the part of the lattice that is computed, and its distribution among threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this
 
 
 @njit(cache=True)
-def find_spans(listed, prior, use_prior, shape, reach, spans):
+def find_active_columns(listed, prior, use_prior, shape, reach, spans):
     """Per row the columns [lo, hi) within `reach` nodes of a listed node or of prior information.
 
     Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
@@ -142,9 +142,9 @@ def share_points(start, listed, limit, shape, reserved, row_chunks, point_chunks
 
 
 @njit(cache=True)
-def begin_spans(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
+def begin_active_columns(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
     """The spans of a frame; what earlier frames have left outside of them is emptied."""
-    find_spans(listed, prior, use_prior, shape, reach, spans)
+    find_active_columns(listed, prior, use_prior, shape, reach, spans)
     clear_outside(information, written, spans)
     clear_outside(data, data_ends, spans)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the labels look at beside a point's own height: per pillar how many points lie in each band of heights, per
-// node what kind of place it is. Used where RULE_AROUND is set.
+// Input of the label rules besides a point's height: points per band of heights in each pillar, and the class of each
+// node. Used where RULE_AROUND is set.
 //
 // Tallies of a slot, TALLY_WORDS in all: three words per pillar (four bands of 16 bits each, then the mark of a wall),
 // COUNTERS planes of nodes, and the cells of the vote.
@@ -141,8 +141,8 @@ KERNEL sum_rows(GLOBAL const uint *tallies, GLOBAL uint *row_sums) {
 #endif
 }
 
-// The kind of place. The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside
-// it, so it cannot vouch for its own roughness, while a kerb or a bank crosses the ring.
+// Class of each node. The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside
+// it, so its own roughness does not count, while a kerb or a bank crosses the ring.
 KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, GLOBAL const float4 *states,
                       GLOBAL const int2 *segments, GLOBAL uchar *kinds) {
     int node = GLOBAL_ID;

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The kind of place a node lies in, from the counters of the nodes around: sums along rows, then across them."""
+"""Classes of nodes, from the counters of the nodes around: sums along rows, then across them."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ from roadbed.ground.stcrf.model import (
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 
-SUMS = 5  # sums over neighbours that tell the kind of a node
+SUMS = 5  # sums over neighbours that decide the class of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
 _REACH = (1, 2, REGION, 1, 1)  # nodes to each side
-MARGIN = max(reach for reach in _REACH if reach != REGION)  # nothing at the ends of a row, so that no loop asks there
+# Empty nodes at the ends of a row, so that loops need no border test.
+MARGIN = max(reach for reach in _REACH if reach != REGION)
 _ROUGH = np.int32(1 << 16)  # counts of smooth and of rough nodes are summed as one number: neither reaches 2^16
 _SMOOTH = _ROUGH - np.int32(1)
 
@@ -127,8 +128,8 @@ def sum_along(counters, row, state, sums):
 
 
 @inner()
-def classify_rows(first_row, last_row, listed, sums, p00, kinds):
-    """`kinds`: bits per listed node from the sums along all rows and information p00.
+def classify_rows(first_row, last_row, listed, sums, p00, node_classes):
+    """`node_classes`: bits per active node from the sums along all rows and information p00.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
@@ -155,4 +156,4 @@ def classify_rows(first_row, last_row, listed, sums, p00, kinds):
                 kind |= FOOT_BY_RATIO
             if not is_even and walls[column] < OPEN_WALLS:
                 kind |= OPEN
-            kinds[node] = kind
+            node_classes[node] = kind

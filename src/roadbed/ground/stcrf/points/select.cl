@@ -39,7 +39,7 @@ FUNCTION float4 seen_from_coarse(int node, float4 p) {
 
 // The first `groups` work-groups serve nodes listed with more than MANY points, as many more those with more than SOME, the
 // rest the other nodes by their number.
-KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing, GLOBAL int2 *segments,
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *non_ground, GLOBAL int2 *segments,
                      GLOBAL float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int groups, int moving_capacity) {
     LOCAL_ARRAY uint lowest[TASKS * PILLARS], wall[TASKS * PILLARS], part_low[TASKS * PARTS], part_first[TASKS * PARTS];
@@ -73,7 +73,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
-            int stands = frame->some_stand && standing[SLOT * capacity + (int)BITS_OF(p.w)];
+            int stands = frame->has_non_ground && non_ground[SLOT * capacity + (int)BITS_OF(p.w)];
             int out = in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p);
             if (out) points[k].z = FAR_ABOVE;
             else ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], float_to_key(p.z));

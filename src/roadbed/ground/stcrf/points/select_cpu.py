@@ -130,8 +130,8 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
             pillar[k] |= LEFT_OUT
 
 
-@merged()
-def _leave_out_standing(stands, pillar):
+@inner()
+def _leave_out_non_ground(stands, pillar):
     """Points that cannot be ground do not shape the surface."""
     for k in range(stands.shape[0]):
         if stands[k]:
@@ -268,15 +268,15 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
         first, last = points.start[c], points.start[c + 1]
         x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
         pillar = points.pillar[first:last]
-        marked = some_move or points.stands.shape[0] > 0
+        marked = some_move or points.non_ground.shape[0] > 0
         if rules.wall_high > F(0):
             marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
         if some_move:
             node_x = (F(c % shape.columns) + F(0.5)) * spacing
             node_y = (F(c // shape.columns) + F(0.5)) * spacing
             _leave_out_moving(x, y, pillar, node_x, node_y, moving)
-        if points.stands.shape[0] > 0:
-            _leave_out_standing(points.stands[first:last], pillar)
+        if points.non_ground.shape[0] > 0:
+            _leave_out_non_ground(points.non_ground[first:last], pillar)
         n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
         _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
         stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)

@@ -52,14 +52,14 @@ FUNCTION int find_walls(GLOBAL const float4 *points, int count, uchar *wall) {
 }
 
 // Of a node's points those that shape the surface, to the front; their lowest in each part. Returns how many there are.
-FUNCTION int keep_usable(GLOBAL const Frame *frame, GLOBAL const uchar *moving, GLOBAL const uchar *standing,
+FUNCTION int keep_usable(GLOBAL const Frame *frame, GLOBAL const uchar *moving, GLOBAL const uchar *non_ground,
                          const uchar *wall, int walls, int node, GLOBAL float4 *points, int count, float4 *lowest) {
     int kept = 0;
     for (int part = 0; part < PARTS; ++part) lowest[part] = FLOAT4(0.0f, 0.0f, FAR_ABOVE, FLOAT_OF(0x7fffffffu));
     for (int k = 0; k < count; ++k) {
         float4 p = points[k];
         if (walls && wall[square_of(p.x, p.y, SIDE)]) continue;
-        if (frame->some_stand && standing[(int)BITS_OF(p.w)]) continue;
+        if (frame->has_non_ground && non_ground[(int)BITS_OF(p.w)]) continue;
         if (is_moving(frame, moving, node, p)) continue;
         exchange(points, kept++, k);
         int part = square_of(p.x, p.y, LOW_SIDE);
@@ -69,7 +69,7 @@ FUNCTION int keep_usable(GLOBAL const Frame *frame, GLOBAL const uchar *moving, 
     return kept;
 }
 
-KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *standing,
+KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLOBAL const uchar *non_ground,
                      GLOBAL const int2 *segments, GLOBAL float4 *sorted, GLOBAL int4 *lists, GLOBAL const int *cursors,
                      GLOBAL float4 *lowest_points, GLOBAL uint *tallies, int capacity, int whole_groups,
                      int moving_capacity) {
@@ -84,7 +84,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         int walls = FIND_WALLS && count ? find_walls(points, count, wall) : 0;
         for (int k = 0; RULE_AROUND && walls && k < PILLARS; ++k)
             if (wall[k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
-        int kept = keep_usable(frame, moving + SLOT * moving_capacity, standing + SLOT * capacity, wall, WALLS && walls,
+        int kept = keep_usable(frame, moving + SLOT * moving_capacity, non_ground + SLOT * capacity, wall, WALLS && walls,
                                node, points, count, lowest);
 #if COARSE_START
         GLOBAL float4 *low = lowest_points + place_of_lowest(node);

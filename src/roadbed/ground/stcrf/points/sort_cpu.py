@@ -178,18 +178,18 @@ def _begin_nodes(count, shape, start, listed):
 
 
 @merged()
-def _take_along(standing, out, last, run):
+def _take_along(non_ground, out, last, run):
     """What is known of the points of a slice up to its last, from number `run` on, to their places."""
     runs = out.runs
     while runs.first[run] < last:
         first, place = U(runs.first[run]), U(runs.place[run])
         for i in range(U(runs.first[run + ONE]) - first):
-            out.stands[place + i] = standing[first + i]
+            out.non_ground[place + i] = non_ground[first + i]
         run += ONE
 
 
 @njit(nogil=True, cache=True)
-def sort_by_node(tasks, scan, standing, pose, shape, room, out):
+def sort_by_node(tasks, scan, non_ground, pose, shape, room, out):
     """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
 
     `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
@@ -212,6 +212,6 @@ def sort_by_node(tasks, scan, standing, pose, shape, room, out):
                 _begin_nodes(count, shape, out.start, out.listed)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
-                _take_along(standing, out, min(last, standing.shape[0]), run)
+                _take_along(non_ground, out, min(last, non_ground.shape[0]), run)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)

@@ -10,7 +10,7 @@ import numpy as np
 from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Float32
 from roadbed.ground.engine import Vehicle
-from roadbed.ground.stcrf.arrays import Field, Listed, Shape, ShapingPoints, SortedPoints, Spans
+from roadbed.ground.stcrf.arrays import ActiveColumns, ActiveNodes, Field, Shape, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmRules, em_rules, run_em
 from roadbed.ground.stcrf.model import (
     COARSE_ITERATIONS,
@@ -26,12 +26,12 @@ from roadbed.ground.stcrf.points.active_columns_cpu import CHUNKS, VECTOR, clear
 from roadbed.ground.stcrf.points.select_cpu import PAD
 from roadbed.ground.stcrf.sizes import low_side_of, ratio_of, reach_of
 from roadbed.ground.stcrf.start.slope_start_cpu import (
-    climb_arrays,
     count_explained,
     expect_envelope,
     find_heights,
     lower_envelope,
     may_be_better,
+    slope_arrays,
     take_better,
 )  # fmt: skip
 from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
@@ -47,12 +47,12 @@ class CoarseStart:
         self._config, self._fine, self._ratio = config, fine, ratio_of(config)
         wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
-        self._level, self._climbing = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._level, self._sloped = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
         self._rules = cache(self._make_rules)
-        self._climb_arrays = climb_arrays(*wide)
+        self._slope_arrays = slope_arrays(*wide)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
         x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
-        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, Listed.none(*wide))
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, ActiveNodes.none(*wide))
 
     def find(
         self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
@@ -65,7 +65,7 @@ class CoarseStart:
         level.cut(alone)
         field = level.shape, level.information, level.spans, level.written, level.row_chunks
         lattice = self._fine, self._ratio, reach_of(self._config)
-        begin_coarse(points, self.low, *lattice, field, lowest, self._climb_arrays.counts[0])
+        begin_coarse(points, self.low, *lattice, field, lowest, self._slope_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), alone)
@@ -73,43 +73,43 @@ class CoarseStart:
         start_level(F(road), level.spans, level.expected, level.mean)
         run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), alone)
         if self._config.uses("slope_aware_start"):
-            self._climb(vehicle, road, alone)
+            self._slope_start(vehicle, road, alone)
 
-    def to_fine(self, spans: Spans, before: Float32, expected: Float32, grain: int) -> None:
+    def to_fine(self, spans: ActiveColumns, before: Float32, expected: Float32, grain: int) -> None:
         """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
 
         `grain`: rows that are worth a thread.
         """
         self._spread(spans, True, before, expected, grain)
 
-    def spread_outside(self, spans: Spans, expected: Float32, grain: int) -> None:
+    def spread_outside(self, spans: ActiveColumns, expected: Float32, grain: int) -> None:
         """The same for the other nodes, in place."""
         self._spread(spans, False, expected, expected, grain)
 
-    def _spread(self, spans: Spans, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
+    def _spread(self, spans: ActiveColumns, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
         level, (rows, columns, _) = self._level, self._fine
         wide = level.posterior, level.mean, level.spans, level.shape
         given = wide, self._ratio, columns, spans, inside, before, expected
         parallel_for(spread_coarse, rows, *given, grain=grain)
 
-    def _climb(self, vehicle: Vehicle, road: float, alone: bool) -> None:
+    def _slope_start(self, vehicle: Vehicle, road: float, alone: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
-        level, climbing, lowest = self._level, self._climbing, self._lowest
-        shape, (heights, counts, sums) = level.shape, self._climb_arrays
+        level, sloped, lowest = self._level, self._sloped, self._lowest
+        shape, (heights, counts, sums) = level.shape, self._slope_arrays
         count_explained(lowest, level.mean, shape, counts[1])
         if not may_be_better(counts, sums):
             return
         slope = F(self._config.stcrf.slope_limit)
         find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
         lower_envelope(heights, slope, shape)
-        expect_envelope(heights[0], F(road), slope, shape, climbing.expected)
-        for own, ends in zip(climbing.spans, level.spans):
+        expect_envelope(heights[0], F(road), slope, shape, sloped.expected)
+        for own, ends in zip(sloped.spans, level.spans):
             own[:] = ends
-        clear_outside(climbing.information, climbing.written, climbing.spans)
-        climbing.row_chunks = level.row_chunks
-        run_em(climbing, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), alone)
-        count_explained(lowest, climbing.mean, shape, counts[2])
-        take_better(counts, sums, climbing.posterior, climbing.mean, level.posterior, level.mean)
+        clear_outside(sloped.information, sloped.written, sloped.spans)
+        sloped.row_chunks = level.row_chunks
+        run_em(sloped, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), alone)
+        count_explained(lowest, sloped.mean, shape, counts[2])
+        take_better(counts, sums, sloped.posterior, sloped.mean, level.posterior, level.mean)
 
     def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
         wide = self._ratio

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A second coarse start, for hillsides: it climbs the lowest returns, and is taken where it explains clearly more. Part of
+// The slope-aware start: a second coarse start for hillsides, taken where it explains clearly more lowest returns. Part of
 // the coarse program: COLUMNS, ROWS, NODES and SPACING are the wide lattice's, PER_NODE the places for a node's lowest points.
 
 #define UNSEEN 1e9f
@@ -104,7 +104,7 @@ FUNCTION void lower(const HEIGHTS *from, HEIGHTS *to) {
 
 // The lower envelope, where the heights were; there is room for as many behind them.
 FUNCTION void find_envelope(HEIGHTS *heights) {
-    for (int step = 0; step < CLIMB_STEPS; ++step)
+    for (int step = 0; step < ENVELOPE_STEPS; ++step)
         lower(heights + step % 2 * LATTICE, heights + (1 - step % 2) * LATTICE);
 }
 
@@ -147,7 +147,7 @@ KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GL
 
 // What the starts explain of a node's lowest points, and of those of its region.
 typedef struct {
-    int all, by_level, by_climbing;
+    int all, by_level, by_sloped;
 } Explained;
 
 FUNCTION int lies_on(float4 point, float4 plane) {
@@ -155,41 +155,41 @@ FUNCTION int lies_on(float4 point, float4 plane) {
 }
 
 // Clearly more points, and either many more or nearly all there are.
-FUNCTION int climbing_is_better(Explained region) {
-    int more = region.by_climbing - region.by_level;
-    int nearly_all = more > CLIMB_SOME_MORE && (float)region.by_climbing > CLIMB_NEARLY_ALL * (float)region.all;
-    return (float)region.by_climbing > CLIMB_BETTER * (float)region.by_level && (more > CLIMB_MANY_MORE || nearly_all);
+FUNCTION int slope_start_is_better(Explained region) {
+    int more = region.by_sloped - region.by_level;
+    int nearly_all = more > SLOPE_SOME_MORE && (float)region.by_sloped > SLOPE_NEARLY_ALL * (float)region.all;
+    return (float)region.by_sloped > SLOPE_BETTER * (float)region.by_level && (more > SLOPE_MANY_MORE || nearly_all);
 }
 
-KERNEL count_explained(GLOBAL const float4 *points, GLOBAL const float4 *level, GLOBAL const float4 *climbing,
+KERNEL count_explained(GLOBAL const float4 *points, GLOBAL const float4 *level, GLOBAL const float4 *sloped,
                        GLOBAL int4 *counts) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     node += SLOT * NODES;
-    float4 level_plane = load_plane(level, node), climbing_plane = load_plane(climbing, node);
+    float4 level_plane = load_plane(level, node), slope_start_plane = load_plane(sloped, node);
     Explained found = {0, 0, 0};
     for (int k = 0; k < PER_NODE; ++k) {
         float4 point = points[node * PER_NODE + k];
         found.all += point.z < FAR_ABOVE;
         found.by_level += lies_on(point, level_plane);
-        found.by_climbing += lies_on(point, climbing_plane);
+        found.by_sloped += lies_on(point, slope_start_plane);
     }
-    counts[node] = INT4(found.all, found.by_level, found.by_climbing, 0);
+    counts[node] = INT4(found.all, found.by_level, found.by_sloped, 0);
 }
 
 // Where the climbing start explains its region better, its state replaces the level start's.
-KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *climbing, GLOBAL float4 *level) {
+KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *sloped, GLOBAL float4 *level) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     int row = node / COLUMNS, column = node % COLUMNS;
     Explained region = {0, 0, 0};
-    for (int j = max(row - CLIMB_REGION, 0); j < min(row + CLIMB_REGION + 1, ROWS); ++j)
-        for (int i = max(column - CLIMB_REGION, 0); i < min(column + CLIMB_REGION + 1, COLUMNS); ++i) {
+    for (int j = max(row - SLOPE_REGION, 0); j < min(row + SLOPE_REGION + 1, ROWS); ++j)
+        for (int i = max(column - SLOPE_REGION, 0); i < min(column + SLOPE_REGION + 1, COLUMNS); ++i) {
             int4 found = counts[SLOT * NODES + j * COLUMNS + i];
             region.all += found.x;
             region.by_level += found.y;
-            region.by_climbing += found.z;
+            region.by_sloped += found.z;
         }
-    if (!climbing_is_better(region)) return;
-    for (int k = 0; k < 3; ++k) level[3 * (SLOT * NODES + node) + k] = climbing[3 * (SLOT * NODES + node) + k];
+    if (!slope_start_is_better(region)) return;
+    for (int k = 0; k < 3; ++k) level[3 * (SLOT * NODES + node) + k] = sloped[3 * (SLOT * NODES + node) + k];
 }

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""A second coarse start, for hillsides: it climbs the lowest returns, and is taken where it explains clearly more.
+"""The slope-aware start: a second coarse start for hillsides, taken where it explains clearly more lowest returns.
 
-The level start never reaches a hillside: its points lie far above the surface and weigh nothing. The climbing one
-begins at the lower envelope of all slopes up to the limit, so it does not depend on how the lattice is tilted; but it
-also climbs onto what hides the ground. Both are computed, and each region takes the better explanation.
+The level start never reaches a hillside, whose points lie far above it and have no weight. The slope-aware start begins
+at the lower envelope of all slopes up to the limit, so it does not depend on the tilt of the lattice; but it also
+follows objects that hide the ground. Both are computed, and each region takes the better one.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import (
-    CLIMB_BETTER,
-    CLIMB_MANY_MORE,
-    CLIMB_NEARLY_ALL,
-    CLIMB_REGION,
-    CLIMB_SOME_MORE,
-    CLIMB_STEPS,
+    ENVELOPE_STEPS,
     EXPLAINED,
     FAR_ABOVE,
+    SLOPE_BETTER,
+    SLOPE_MANY_MORE,
+    SLOPE_NEARLY_ALL,
+    SLOPE_REGION,
+    SLOPE_SOME_MORE,
 )  # fmt: skip
 from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
@@ -31,18 +31,18 @@ from roadbed.kernels.simd import STEP, load, splat, where
 from roadbed.kernels.simd_reductions import total
 
 
-class ClimbArrays(NamedTuple):
+class SlopeArrays(NamedTuple):
     """Scratch of the climbing start, made once per lattice."""
 
     heights: np.ndarray  # (2, rows + 2, columns + 2) the envelope, twice
-    counts: np.ndarray  # (3, rows, columns) lowest points: all, explained by the level start, by the climbing one
+    counts: np.ndarray  # (3, rows, columns) lowest points: all, explained by the level start, by the sloped one
     sums: np.ndarray  # (4, rows, columns) the same over regions, then scratch
 
 
-def climb_arrays(rows: int, columns: int) -> ClimbArrays:
+def slope_arrays(rows: int, columns: int) -> SlopeArrays:
     """Empty scratch for a lattice of so many wide nodes."""
     heights = np.full((2, rows + 2, columns + 2), UNSEEN, np.float32)
-    return ClimbArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
+    return SlopeArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
 
 
 @njit(cache=True)
@@ -71,7 +71,7 @@ def lower_envelope(heights, slope, shape):
     """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
     straight = slope * shape.spacing
     across = straight * F(np.sqrt(2))
-    for step in range(CLIMB_STEPS):
+    for step in range(ENVELOPE_STEPS):
         old, new = heights[step % 2], heights[1 - step % 2]
         for r in range(1, shape.rows + 1):
             below, here, above, out = old[r - 1], old[r], old[r + 1], new[r]
@@ -121,18 +121,18 @@ def count_explained(lowest, mean, shape, explained):
 
 
 @njit(inline="always")
-def _is_better(points, level, climbing):
+def _is_better(points, level, sloped):
     """Clearly more explained, and either many points more or nearly all there are."""
-    more = climbing - level
-    nearly_all = more > CLIMB_SOME_MORE and F(climbing) > CLIMB_NEARLY_ALL * F(points)
-    return F(climbing) > CLIMB_BETTER * F(level) and (more > CLIMB_MANY_MORE or nearly_all)
+    more = sloped - level
+    nearly_all = more > SLOPE_SOME_MORE and F(sloped) > SLOPE_NEARLY_ALL * F(points)
+    return F(sloped) > SLOPE_BETTER * F(level) and (more > SLOPE_MANY_MORE or nearly_all)
 
 
 @njit(cache=True)
 def may_be_better(counts, sums):
     """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
-    box_sum(counts[0], CLIMB_REGION, sums[3], sums[0])
-    box_sum(counts[1], CLIMB_REGION, sums[3], sums[1])
+    box_sum(counts[0], SLOPE_REGION, sums[3], sums[0])
+    box_sum(counts[1], SLOPE_REGION, sums[3], sums[1])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             if _is_better(sums[0, row, column], sums[1, row, column], sums[0, row, column]):
@@ -141,13 +141,13 @@ def may_be_better(counts, sums):
 
 
 @njit(cache=True)
-def take_better(counts, sums, climbed, climbed_mean, information, mean):
+def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
     """Where the climbing start explains its region better, its information and planes replace the level start's."""
-    box_sum(counts[2], CLIMB_REGION, sums[3], sums[2])
+    box_sum(counts[2], SLOPE_REGION, sums[3], sums[2])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             if _is_better(sums[0, row, column], sums[1, row, column], sums[2, row, column]):
                 for k in range(9):
-                    information[row + 1, k, column + 1] = climbed[row + 1, k, column + 1]
+                    information[row + 1, k, column + 1] = sloped_information[row + 1, k, column + 1]
                 for k in range(3):
-                    mean[row + 1, k, column + 1] = climbed_mean[row + 1, k, column + 1]
+                    mean[row + 1, k, column + 1] = sloped_mean[row + 1, k, column + 1]

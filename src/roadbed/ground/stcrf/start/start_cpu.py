@@ -11,7 +11,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     NODE_COST,
     clear_outside,
     fill_expected,
-    find_spans,
+    find_active_columns,
     share_rows,
 )
 from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
@@ -77,7 +77,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     """
     coarse_shape, information, spans, written, chunks = field
     _gather_lowest(points.listed, low, shape, ratio, coarse_shape, lowest, counts)
-    find_spans(lowest.listed, information[0], False, coarse_shape, reach, spans)
+    find_active_columns(lowest.listed, information[0], False, coarse_shape, reach, spans)
     clear_outside(information, written, spans)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 

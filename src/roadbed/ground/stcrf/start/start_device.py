@@ -59,7 +59,7 @@ class CoarseLattice:
             self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
         self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
         if self._finds_slopes:
-            self._climbing = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
+            self._sloped = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
             self._envelope = zeros(slots * self._nodes * 4, np.float32)
             self._heights = zeros(slots * self._nodes * 2, np.float32)
             self._counts = zeros(slots * self._nodes * 4, np.int32)
@@ -79,7 +79,7 @@ class CoarseLattice:
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
             launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
-        return [*launches, *self._climb(frames)] if finds_slopes else launches
+        return [*launches, *self._slope_start(frames)] if finds_slopes else launches
 
     def _groups_together(self) -> int:
         """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
@@ -91,19 +91,19 @@ class CoarseLattice:
     def _iterations_of(self, carried: bool) -> int:
         return COARSE_WARM_ITERATIONS if carried else COARSE_ITERATIONS
 
-    def _climb(self, frames: Any) -> list[Launch]:
+    def _slope_start(self, frames: Any) -> list[Launch]:
         over_nodes = -(-self._nodes // GROUP)
-        climbing = self._climbing[0]
-        start = self._climbing[SLOPE_ITERATIONS % 2]
+        sloped = self._sloped[0]
+        start = self._sloped[SLOPE_ITERATIONS % 2]
         envelope = frames, self._heights, self._envelope, start
         alone = GROUP if self._backend.device.lanes > 1 else 1
-        iterations = (SLOPE_ITERATIONS, SLOPE_SIGMA_UP, self._climbing, self._envelope)
+        iterations = (SLOPE_ITERATIONS, SLOPE_SIGMA_UP, self._sloped, self._envelope)
         return [
-            self._launch("climb", "find_heights", over_nodes, frames, self.points, self._heights),
-            replace(self._launch("climb", "expect_envelope", 1, *envelope), size=alone),
-            *self._iterations("climb", *iterations),
-            self._launch("better", "count_explained", over_nodes, self.points, self.result, climbing, self._counts),
-            self._launch("better", "take_better", over_nodes, self._counts, climbing, self.result),
+            self._launch("slope_start", "find_heights", over_nodes, frames, self.points, self._heights),
+            replace(self._launch("slope_start", "expect_envelope", 1, *envelope), size=alone),
+            *self._iterations("slope_start", *iterations),
+            self._launch("better", "count_explained", over_nodes, self.points, self.result, sloped, self._counts),
+            self._launch("better", "take_better", over_nodes, self._counts, sloped, self.result),
         ]
 
     def _iterations(

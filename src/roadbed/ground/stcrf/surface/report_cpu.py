@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The surface that is reported: neighbours fill gaps, but where a node has points of its own these are asked first.
+"""The reported surface: neighbours count less where a node has points of its own (prior reweighting).
 
-In the EM neighbours count the same everywhere, which holds obstacles down and bends every crest and ditch flat.
+In the EM neighbours count the same everywhere, which suppresses obstacles but flattens crests and ditches.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from roadbed.kernels.simd import LANES, load_flat, store_flat
 
 
 @inlined()
-def _lean_on_own(given, gamma, i, weight):
+def _reweighted(given, gamma, i, weight):
     """Of the plane of P, X in which place i lies, own + w (everything - own)."""
     everything, data, prior = given
     own = load_flat(data, i) + load_flat(prior, i) * gamma
@@ -35,17 +35,17 @@ def report_row(given, expected, rules, first, last, planes, certainty):
     plane = data.shape[1]
     for c in range(np.int64(first), np.int64(last), LANES):
         weight = OWN_POINTS / (load_flat(data, c) + load_flat(prior, c) * gamma + OWN_POINTS)
-        p1 = _lean_on_own(given, gamma, c + plane, weight)
-        p2 = _lean_on_own(given, gamma, c + 2 * plane, weight)
-        inverse0 = F(1) / (_lean_on_own(given, gamma, c, weight) + height)
+        p1 = _reweighted(given, gamma, c + plane, weight)
+        p2 = _reweighted(given, gamma, c + 2 * plane, weight)
+        inverse0 = F(1) / (_reweighted(given, gamma, c, weight) + height)
         l1, l2 = p1 * inverse0, p2 * inverse0
-        inverse1 = F(1) / (_lean_on_own(given, gamma, c + 3 * plane, weight) + slope - l1 * p1)
-        t = _lean_on_own(given, gamma, c + 4 * plane, weight) - l1 * p2
+        inverse1 = F(1) / (_reweighted(given, gamma, c + 3 * plane, weight) + slope - l1 * p1)
+        t = _reweighted(given, gamma, c + 4 * plane, weight) - l1 * p2
         l3 = t * inverse1
-        inverse2 = F(1) / (_lean_on_own(given, gamma, c + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
-        x0 = _lean_on_own(given, gamma, c + 6 * plane, weight) + load_flat(expected, c) * height
-        x1 = _lean_on_own(given, gamma, c + 7 * plane, weight) + load_flat(expected, c + plane) * slope
-        x2 = _lean_on_own(given, gamma, c + 8 * plane, weight) + load_flat(expected, c + 2 * plane) * slope
+        inverse2 = F(1) / (_reweighted(given, gamma, c + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _reweighted(given, gamma, c + 6 * plane, weight) + load_flat(expected, c) * height
+        x1 = _reweighted(given, gamma, c + 7 * plane, weight) + load_flat(expected, c + plane) * slope
+        x2 = _reweighted(given, gamma, c + 8 * plane, weight) + load_flat(expected, c + 2 * plane) * slope
         y1 = x1 - l1 * x0
         slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
         slope_x = inverse1 * y1 - l3 * slope_y

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The surface as the caller's layers, without its islands: few nodes apart from all others are a crown, not the ground.
+// The surface as the caller's layers, without small components: a few nodes apart from all others are a tree crown.
 
 // Judges every node (doubt, disagreement, and how certain its reported plane is); clean ones hang on themselves. `sizes`
 // ends with the number of known nodes.
@@ -11,8 +11,8 @@ KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOB
         float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node), certainty;
         certainty.x = certainty.y = 0.0f;
 #if SEEN_ONLY
-        if (found.x <= KNOWN_VARIANCE)  // nobody is told of others
-            reported[SLOT * NODES + node] = lean_on_own(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
+        if (found.x <= KNOWN_VARIANCE)  // other nodes are not reported
+            reported[SLOT * NODES + node] = reweighted_plane(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
                                                         expected[SLOT * NODES + node], node, &certainty);
 #endif
         judged[SLOT * NODES + node] = FLOAT4(found.x, found.y, certainty.x, certainty.y);
@@ -39,10 +39,10 @@ KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *judged, GLOB
 }
 
 #if SEEN_ONLY
-// Whether a clean node beside this one, or itself, belongs to a large component.
-FUNCTION int on_mainland(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
+// Whether this node or a neighbour is clean and belongs to a large component.
+FUNCTION int in_large_component(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;
-    float least = fmin((float)ISLANDS, SMALL_SHARE * (float)sizes[NODES]);
+    float least = fmin((float)SMALL_COMPONENTS, SMALL_SHARE * (float)sizes[NODES]);
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
         for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
             int root = clean[j * COLUMNS + i];
@@ -56,8 +56,8 @@ FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *j
                                 GLOBAL const int *sizes, int node) {
     float doubt = judged[node].x;
     if (doubt > KNOWN_VARIANCE) return doubt;
-    if (ISLANDS && !on_mainland(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
-    return DISAGREEMENT > 0.0f ? told_variance(seen, judged, node) : doubt;
+    if (SMALL_COMPONENTS && !in_large_component(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
+    return DISAGREEMENT > 0.0f ? compute_variance(seen, judged, node) : doubt;
 }
 #endif
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Islands of the surface: few nodes apart from all others are a crown or a sign, not the ground."""
+"""Small components: a few nodes apart from all others are a tree crown or a sign, not the ground."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ def _join_rows(runs, below, first, last, parent):
             touching += 1
 
 
-@merged()
-def _mark_mainland(runs, row_runs, parent, size, least, mainland):
-    """1 on the nodes of large components; `mainland` has one node more on each side."""
+@inner()
+def _mark_large(runs, row_runs, parent, size, least, large_components):
+    """1 on the nodes of large components; `large_components` has one node more on each side."""
     for row in range(row_runs.shape[0] - 1):
         for run in range(row_runs[row], row_runs[row + 1]):
             if F(size[root_of(parent, run)]) >= least:
-                mainland[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
+                large_components[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
 
 
 @njit(cache=True)
-def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, variance):
-    """Unknown becomes what has no clean node beside it whose component is large: `fewest` nodes, or a share of all.
+def drop_small_components(fewest, largest_variance, unknown_variance, elevation, slope, variance):
+    """Nodes become unknown without a clean neighbour in a large component: `fewest` nodes, or a share of all.
 
     Leaves of a crown lie at many heights, so its nodes disagree and few of them are clean.
     """
@@ -83,12 +83,12 @@ def drop_islands(fewest, largest_variance, unknown_variance, elevation, slope, v
     size = np.zeros(row_runs[rows], np.int32)
     for run in range(size.shape[0]):
         size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
-    mainland = np.zeros((rows + 2, columns + 2), np.uint8)
-    _mark_mainland(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), mainland)
+    large_components = np.zeros((rows + 2, columns + 2), np.uint8)
+    _mark_large(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), large_components)
     beside = np.empty(columns + 2, np.uint8)
     for row in range(rows):
         for c in range(U(columns + 2)):
-            beside[c] = mainland[row, c] | mainland[row + 1, c] | mainland[row + 2, c]
+            beside[c] = large_components[row, c] | large_components[row + 1, c] | large_components[row + 2, c]
         c = U(0)
         while c < U(columns):
             if _are_above(variance[row], c, largest_variance):

@@ -30,7 +30,7 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
 // The plane that is reported of a node (h, sx, sy). In the EM neighbours count the same everywhere, which holds obstacles
 // down and bends every crest and ditch flat; where a node has points of its own, these are asked first. `certainty`:
 // [(P + P0)^-1]_00, and m^2 by which the expected slope's variance counts. `from`: the state before the last iteration.
-FUNCTION float4 lean_on_own(GLOBAL const float4 *from, GLOBAL const float4 *to, float4 expected, int node, float2 *certainty) {
+FUNCTION float4 reweighted_plane(GLOBAL const float4 *from, GLOBAL const float4 *to, float4 expected, int node, float2 *certainty) {
     Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     add_neighbours(&others, from, from, node, 0.0f, 0, 1);
     float own = fmax(sum.p00 - others.p00, 0.0f);
@@ -62,8 +62,8 @@ FUNCTION float2 judge(GLOBAL const float4 *surface, GLOBAL const uchar *seen, in
 
 // The variance of a known node, m^2: points fix the ground as well as it is even around them. What the planes around
 // disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by stays, whatever its points.
-// So does what rests on a slope that no point tells, as beside a single ring of points.
-FUNCTION float told_variance(GLOBAL const uchar *seen, GLOBAL const float4 *judged, int node) {
+// So does the part that depends on an expected slope: one ring of points cannot determine the slope across it.
+FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *judged, int node) {
     int column = node % COLUMNS, row = node / COLUMNS;
     float total = 0.0f, count = 0.0f;
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)

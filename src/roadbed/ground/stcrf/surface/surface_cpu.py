@@ -194,11 +194,12 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
 
 
 @njit(cache=True)
-def tell_variance(spans, evidence, rules, variance):
+def compute_variance(spans, evidence, rules, variance):
     """The doubt of known nodes becomes their variance, m^2: points fix the ground as well as it is even around them.
 
     What the planes around disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by
-    stays, whatever its points. So does what rests on a slope that no point tells, as beside a single ring of points.
+    stays, whatever its points. So does the part that depends on an expected slope: one ring of points cannot determine
+    the slope across it.
     """
     rows, columns = variance.shape
     seen, bump, most = evidence.seen, evidence.bump, rules.largest_variance

@@ -11,16 +11,17 @@ import pytest
 import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.config.shared import BodyConfig
-from roadbed.ground.ego import ego_mask as own_body
+from roadbed.ground.ego import ego_mask
 from roadbed.ground.ego.ego_mask import CELLS, EgoMask, without
 from roadbed.ground.ego.ego_mask_cpu import mark_cells, mark_inside
-from roadbed.ground.ego.ego_mask_device import OwnBodyDevice
-from roadbed.ground.engine import OwnVehicle
+from roadbed.ground.ego.ego_mask_device import EgoMaskDevice
+from roadbed.ground.engine import EgoPoints
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.runtime.argument_struct import ArgumentStruct
+from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
-from tests.ground.test_own_body import BODY, posts, road, scans
+from tests.ground.test_ego_mask import BODY, posts, road, scans
 
 TILTED = Pose.from_euler(0.3, -0.1, 1.7, roll=0.02, pitch=-0.03, yaw=0.4)
 BOX = BodyConfig(front=1.2, rear=-2.4, left=0.9, right=-1.0, top=2.1)
@@ -52,7 +53,7 @@ def crowd(seed=0, count=20_000, pose=TILTED):
 
 def asked(box=BOX):
     """An own body of which something may be known, and which is looked for."""
-    own = EgoMask(Config().vehicle)
+    own = EgoMask(Config().vehicle, CpuBackend())
     own.box = box
     return own
 
@@ -66,33 +67,31 @@ class OnDevice:
             Buffers(device, config, 1),
             ArgumentStruct(FRAME, 1),
         )
-        self._own_body = OwnBodyDevice(device, config.vehicle, self._buffers, self._argument_struct)
+        self._ego = EgoMaskDevice(device, config.vehicle, self._buffers, self._argument_struct)
 
-    def __call__(self, scan, question):
+    def __call__(self, scan, query):
         device, buffers, record = self._device, self._buffers, self._argument_struct.records[0]
         buffers.reserve(len(scan))
         record.count, record.given = len(scan), device.bind(scan.points, buffers.input_buffer)
         record.points = record.given
-        self._own_body.ask(question)
+        self._ego.ask(query)
         device.enqueue(self._argument_struct.array, buffers.frames)
-        self._own_body.graph.run()
-        self._own_body.fetch()
+        self._ego.graph.run()
+        self._ego.fetch()
         device.finish()
-        found = OwnVehicle()
-        self._own_body.answer(found)
+        found = EgoPoints()
+        self._ego.answer(found)
         input_buffer = getattr(buffers.input_buffer, "device", buffers.input_buffer)
-        left = (
-            device.download(input_buffer, 0, 3 * len(scan)).reshape(-1, 3) if question.box is not None else scan.points
-        )
+        left = device.download(input_buffer, 0, 3 * len(scan)).reshape(-1, 3) if query.box is not None else scan.points
         return found, left
 
 
 def cells_of(scan, pose):
     """Which cells around the vehicle hold a point, by the CPU."""
-    limits = np.float32([-own_body.ALONG, own_body.ALONG, -own_body.ACROSS, own_body.ACROSS, own_body.LOW, 2.5])
+    limits = np.float32([-ego_mask.ALONG, ego_mask.ALONG, -ego_mask.ACROSS, ego_mask.ACROSS, ego_mask.LOW, 2.5])
     occupied = np.zeros(CELLS, np.bool_)
     turn, place = pose.rotation.astype(np.float32), pose.translation.astype(np.float32)
-    mark_cells(scan.points, turn, place, limits, np.float32(own_body.PER_METRE), occupied)
+    mark_cells(scan.points, turn, place, limits, np.float32(ego_mask.PER_METRE), occupied)
     return occupied
 
 
@@ -126,8 +125,8 @@ def test_points_on_borders_and_what_is_no_number(any_device, seed):
     pose = TILTED if seed else Pose.from_euler(z=1.7)
     scan = crowd(seed, 20_000 + 7 * seed, pose)
     own = asked()
-    expected = own.points_of(scan, pose)
-    found, left = on_device(scan, own.question(scan, pose))
+    expected = own.mask(replace(scan, T_vehicle_sensor=pose))
+    found, left = on_device(scan, own.query(replace(scan, T_vehicle_sensor=pose)))
     assert 100 < np.count_nonzero(expected) < len(scan) / 2
     np.testing.assert_array_equal(found.points, expected)
     np.testing.assert_array_equal(found.cells, cells_of(scan, pose))
@@ -137,24 +136,19 @@ def test_points_on_borders_and_what_is_no_number(any_device, seed):
 def test_what_is_not_asked_is_not_answered(any_device):
     """A scan of another size after the first; cells of an earlier look are forgotten."""
     on_device = OnDevice(any_device, Config())
-    scan, far = (
-        crowd(1),
-        Scan(
-            np.full((9000, 3), 40, np.float32), time=0.1, T_world_sensor=Pose.from_euler(x=1), T_vehicle_sensor=TILTED
-        ),
-    )
-    found, _ = on_device(scan, asked(None).question(scan, TILTED))
+    scan, far = crowd(1), Scan(np.full((9000, 3), 40, np.float32), 0.1, Pose.from_euler(x=1), TILTED)
+    found, _ = on_device(scan, asked(None).query(replace(scan, T_vehicle_sensor=TILTED)))
     assert found.points is None
     np.testing.assert_array_equal(found.cells, cells_of(scan, TILTED))
-    found, _ = on_device(far, asked().question(far, TILTED))
+    found, _ = on_device(far, asked().query(replace(far, T_vehicle_sensor=TILTED)))
     assert found.points is None  # none of them lies in the box
     assert not found.cells.any()
     stands = asked()
-    stands.look(scan, TILTED)
-    found, _ = on_device(scan, stands.question(scan, TILTED))
+    stands.update(scan, TILTED)
+    found, _ = on_device(scan, stands.query(replace(scan, T_vehicle_sensor=TILTED)))
     assert found.points.any()
     assert found.cells is None
-    assert asked(None).question(replace(scan, T_world_sensor=None), TILTED) is None
+    assert asked(None).query(replace(scan, T_world_sensor=None, T_vehicle_sensor=TILTED)) is None
 
 
 def test_real_scans(device, real_data):
@@ -163,8 +157,8 @@ def test_real_scans(device, real_data):
         points = np.fromfile(path, np.float32).reshape(-1, 4)[:, :3]
         scan = Scan(points, time=0.0, T_world_sensor=Pose.identity(), T_vehicle_sensor=Pose.from_euler(z=1.73))
         own = asked(BodyConfig(front=4.0, rear=-4.0, left=1.8, right=-1.8))
-        expected = own.points_of(scan, scan.T_vehicle_sensor)
-        found, left = on_device(scan, own.question(scan, scan.T_vehicle_sensor))
+        expected = own.mask(replace(scan, T_vehicle_sensor=scan.T_vehicle_sensor))
+        found, left = on_device(scan, own.query(replace(scan, T_vehicle_sensor=scan.T_vehicle_sensor)))
         np.testing.assert_array_equal(found.points, expected)
         np.testing.assert_array_equal(found.cells, cells_of(scan, scan.T_vehicle_sensor))
         np.testing.assert_array_equal(left, without(scan, expected).points)
@@ -178,7 +172,7 @@ def drive(count=16):
 def unread(monkeypatch):
     """From now on the host reads no scan for the own vehicle."""
     for name in ("mark_cells", "mark_inside", "copy_without"):
-        monkeypatch.setattr(own_body, name, None)
+        monkeypatch.setattr(ego_mask, name, None)
 
 
 def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
@@ -198,8 +192,8 @@ def test_a_drive_finds_the_same_box_and_the_same_points(device, monkeypatch):
         assert np.isfinite(scan.points).all()
     assert frame.ego_mask[-len(BODY) :].all()
     assert found.used_prior
-    assert here._own_body.box == expected._own_body.box is not None
-    np.testing.assert_array_equal(here._own_body._seen, expected._own_body._seen)
+    assert here._ego.box == expected._ego.box is not None
+    np.testing.assert_array_equal(here._ego._seen, expected._ego._seen)
 
 
 def test_mountings_that_are_estimated(device):
@@ -212,7 +206,7 @@ def test_mountings_that_are_estimated(device):
         np.testing.assert_array_equal(one if one is not None else False, other if other is not None else False)
         own.append(one is not None)
     assert any(own)
-    assert here._own_body.box == expected._own_body.box
+    assert here._ego.box == expected._ego.box
 
 
 @pytest.mark.parametrize("odometry", [True, False])
@@ -268,4 +262,4 @@ def test_scans_in_gpu_memory_are_searched_where_they_lie(device):
     x, y = cells.grid.mesh()
     near = (np.abs(x - scan.T_world_sensor.translation[0]) < 3) & (np.abs(y) < 1.2)
     assert not (cells.observation[near] > 0.5).any()
-    assert there.ground._own_body.box == here.ground._own_body.box is not None
+    assert there.ground._ego.box == here.ground._ego.box is not None

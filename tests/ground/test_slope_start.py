@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from roadbed import Config, Label, Pose
-from roadbed.ground.stcrf.arrays import Listed, Shape, ShapingPoints
-from roadbed.ground.stcrf.model import CLIMB_STEPS, FAR_ABOVE
-from roadbed.ground.stcrf.start.slope_start_cpu import climb_arrays, expect_envelope, find_heights, lower_envelope
+from roadbed.ground.stcrf.arrays import ActiveNodes, Shape, ShapingPoints
+from roadbed.ground.stcrf.model import ENVELOPE_STEPS, FAR_ABOVE
+from roadbed.ground.stcrf.start.slope_start_cpu import expect_envelope, find_heights, lower_envelope, slope_arrays
 from tests.devices import BACKENDS
 from tests.ground import engines
 
@@ -23,7 +23,7 @@ def oracle_envelope(heights, slope, spacing):
     for j in np.argwhere(np.isfinite(heights)):
         dy, dx = np.abs(row - j[0]), np.abs(column - j[1])
         path = np.maximum(dx, dy) + (np.sqrt(2) - 1) * np.minimum(dx, dy)
-        reached = np.maximum(dx, dy) <= CLIMB_STEPS
+        reached = np.maximum(dx, dy) <= ENVELOPE_STEPS
         out = np.where(reached, np.minimum(out, heights[tuple(j)] + slope * spacing * path), out)
     return out
 
@@ -40,9 +40,9 @@ def test_the_envelope_is_the_lowest_surface_of_limited_slope():
         np.arange(nodes + 1, dtype=np.int32) * places,
         np.full(nodes, places, np.int32),
         *(z * 0, z * 0, z),
-        Listed.none(rows, columns),  # all nodes are looked at
+        ActiveNodes.none(rows, columns),  # all nodes are looked at
     )
-    shape, heights = Shape(rows, columns, np.float32(SPACING)), climb_arrays(rows, columns).heights
+    shape, heights = Shape(rows, columns, np.float32(SPACING)), slope_arrays(rows, columns).heights
     find_heights(lowest, shape, np.float32(31.0), np.float32(50.0), np.float32(-1.0), heights[0])
 
     ordered = np.sort(points.astype(float), axis=1)

@@ -38,7 +38,7 @@ def any_device(request):
 def on_cpu(scan, config, T_vehicle_sensor=TILTED):
     """(N,) what stands, nothing where the scan is dense."""
     views = views_of(scan, T_vehicle_sensor, config)
-    found = None if views is None else cpu.standing_points(scan.points, views, config)
+    found = None if views is None else cpu.non_ground_points(scan.points, views, config)
     return np.zeros(len(scan), bool) if found is None else found
 
 
@@ -48,7 +48,7 @@ class OnDevice:
     def __init__(self, device, config, slots=1):
         self._device, self._config = device, config
         self._buffers = Buffers(device, Config(), slots)
-        self._opacity = VisibilityDevice(device, config, self._buffers)
+        self._visibility = VisibilityDevice(device, config, self._buffers)
         self._frames = np.zeros(slots, FRAME)
 
     def __call__(self, *scans, T_vehicle_sensor=TILTED):
@@ -57,13 +57,13 @@ class OnDevice:
         for slot, scan in enumerate(scans):
             frame, views = self._frames[slot : slot + 1], views_of(scan, T_vehicle_sensor, self._config)
             frame["points"] = device.bind(scan.points, buffers.input_buffer, 3 * slot * buffers.capacity)
-            frame["count"], frame["some_stand"] = len(scan), views is not None
+            frame["count"], frame["has_non_ground"] = len(scan), views is not None
             if views is not None:
                 frame["sensors"] = len(views.origins)
-                self._opacity.look(views, slot)
+                self._visibility.look(views, slot)
         device.enqueue(self._frames, buffers.frames)
-        self._opacity.graph.run()
-        found = [device.download(buffers.standing, slot * buffers.capacity, len(s)) for slot, s in enumerate(scans)]
+        self._visibility.graph.run()
+        found = [device.download(buffers.non_ground, slot * buffers.capacity, len(s)) for slot, s in enumerate(scans)]
         return [mask.astype(bool) for mask in found]
 
 
@@ -79,7 +79,7 @@ def test_a_drive_stands_where_it_stands_on_the_cpu(device, drive, odometry):
     for given in drive:
         scan = given if odometry else replace(given, T_world_sensor=None)
         ground(scan)
-        found = device.download(ground._method.engine._buffers.standing, 0, len(scan)).astype(bool)
+        found = device.download(ground._method.engine._buffers.non_ground, 0, len(scan)).astype(bool)
         expected = on_cpu(scan, VisibilityModel(), scan.T_vehicle_sensor)
         assert 0 < np.count_nonzero(expected) < len(scan)
         np.testing.assert_array_equal(found, expected)

@@ -11,7 +11,8 @@ from roadbed.config import Config
 from roadbed.core.frames import Label, Scan
 from roadbed.core.geometry import Pose
 from roadbed.ground.ego.ego_mask import EgoMask
-from roadbed.ground.ego.ego_mask_cpu import copy_without, count_look, mark_inside
+from roadbed.ground.ego.ego_mask_cpu import copy_without, count_scan, mark_inside
+from roadbed.runtime.cpu_backend import CpuBackend
 
 MOUNT = Pose.from_euler(z=1.7)
 BODY = np.array([[x, y, z] for x in (-1.0, -0.9, 1.9) for y in (-1.1, 1.1) for z in (0.9, 1.1)])
@@ -62,7 +63,7 @@ def test_looks_fade_and_say_when_other_cells_stay():
     expected, before, changes = seen.copy(), stays.copy(), []
     for k in range(40):
         occupied = rng.random(seen.shape) < 0.3 if k < 20 else np.zeros(seen.shape, bool)
-        changed = count_look(seen, occupied, 0.9, 2.5, stays)
+        changed = count_scan(seen, occupied, 0.9, 2.5, stays)
         expected = expected * 0.9 + occupied
         np.testing.assert_array_equal(seen, expected)
         np.testing.assert_array_equal(stays, expected >= 2.5)
@@ -75,26 +76,26 @@ def test_looks_fade_and_say_when_other_cells_stay():
 
 def test_what_travels_along_is_found_and_walls_and_posts_are_not():
     rng = np.random.default_rng(0)
-    own = EgoMask(Config().vehicle)
+    own = EgoMask(Config().vehicle, CpuBackend())
     for scan in scans(road(rng, [posts(rng), wall()])):
-        own.look(scan, MOUNT)
+        own.update(scan, MOUNT)
     box = own.box
     assert box is not None
     assert box.front == pytest.approx(2.0, abs=0.2)
     assert box.rear == pytest.approx(-1.05, abs=0.2)
     assert box.left == pytest.approx(1.25, abs=0.2)
     assert box.right == pytest.approx(-1.25, abs=0.2)
-    nothing = EgoMask(Config().vehicle)
+    nothing = EgoMask(Config().vehicle, CpuBackend())
     for scan in scans(road(rng, [posts(rng), wall()]), body=np.zeros((0, 3))):
-        nothing.look(scan, MOUNT)
+        nothing.update(scan, MOUNT)
     assert nothing.box is None
 
 
 def test_a_vehicle_that_stands_says_nothing_and_a_configured_box_holds_at_once():
     rng = np.random.default_rng(1)
-    own = EgoMask(Config().vehicle)
+    own = EgoMask(Config().vehicle, CpuBackend())
     for scan in scans(road(rng), step=0.0):
-        own.look(scan, MOUNT)
+        own.update(scan, MOUNT)
     assert own.box is None
     body = {"front": 2.0, "rear": -1.2, "left": 1.3, "right": -1.3}
     config = Config().with_changes(vehicle={"body": body})
@@ -129,8 +130,8 @@ def test_leaving_points_out_by_their_mask_is_the_same_as_without_them(monkeypatc
     config = Config.parse({"vehicle": {"body": body}, "ground": {"without": ["visibility"]}})
     drive = list(scans(world, count=4))
     by_mask, copied = roadbed.GroundFilter(config), roadbed.GroundFilter(config)
-    assert by_mask._method.leaves_out(drive[0])
-    monkeypatch.setattr(copied._method, "leaves_out", lambda scan: False)
+    assert not by_mask._method._mountings.reads(drive[0])
+    monkeypatch.setattr(copied._method._mountings, "reads", lambda scan: True)
     for scan in drive:
         one, other = by_mask(scan), copied(scan)
         assert one.ego_mask.any()

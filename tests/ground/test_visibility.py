@@ -10,6 +10,7 @@ import roadbed
 from roadbed import Config, GroundFilter, Label, Pose, Scan
 from roadbed.core.errors import InputError
 from roadbed.core.frames import SensorMount
+from roadbed.ground.engine import Exclusion
 from roadbed.ground.visibility import cpu
 from roadbed.ground.visibility import model as rules
 from roadbed.ground.visibility.model import VisibilityModel
@@ -20,9 +21,9 @@ from tests.ground import engines
 LEVEL = Pose.identity()
 
 
-def standing_points(scan, T_vehicle_sensor, config):
+def non_ground_points(scan, T_vehicle_sensor, config):
     views = views_of(scan, T_vehicle_sensor, config)
-    return None if views is None else cpu.standing_points(scan.points, views, config)
+    return None if views is None else cpu.non_ground_points(scan.points, views, config)
 
 
 def oracle(scan, T_vehicle_sensor, config):
@@ -81,7 +82,7 @@ def lux():
 def test_the_mask_is_what_the_rule_says(lux):
     scan, truth = lux
     config = VisibilityModel()
-    found = standing_points(scan, scan.T_vehicle_sensor, config)
+    found = non_ground_points(scan, scan.T_vehicle_sensor, config)
     expected = oracle(scan, scan.T_vehicle_sensor, config)
     assert np.count_nonzero(found != expected) <= 2  # a return on the border of two directions
     assert found[~truth.is_ground].mean() > 0.8
@@ -110,7 +111,7 @@ def in_one_direction(*returns):
     ],
 )
 def test_what_cannot_be_ground(returns, expected):
-    assert standing_points(in_one_direction(*returns), LEVEL, VisibilityModel()).tolist() == expected
+    assert non_ground_points(in_one_direction(*returns), LEVEL, VisibilityModel()).tolist() == expected
 
 
 @pytest.mark.parametrize("turned", [-179.9, -90, -0.1, 0.1, 90, 179.9])
@@ -118,7 +119,7 @@ def test_every_direction_is_looked_at(turned):
     """A door all around, in the first and the last direction too, and on the border between two."""
     door = in_one_direction((8, -0.4), (8.05, -0.2), (20, 0.0))
     around = Scan(door.points @ Pose.from_euler(yaw=np.radians(turned)).rotation.T)
-    assert standing_points(around, LEVEL, VisibilityModel()).tolist() == [True, True, False]
+    assert non_ground_points(around, LEVEL, VisibilityModel()).tolist() == [True, True, False]
 
 
 LAYERED = VisibilityModel(densest=1)
@@ -137,7 +138,7 @@ LAYERED = VisibilityModel(densest=1)
     ],
 )
 def test_the_lowest_return_from_a_wall_is_not_ground_where_beams_are_far_apart(returns, expected):
-    assert standing_points(in_one_direction(*returns), LEVEL, LAYERED).tolist() == expected
+    assert non_ground_points(in_one_direction(*returns), LEVEL, LAYERED).tolist() == expected
 
 
 def foot_oracle(scan, T_vehicle_sensor, config):
@@ -164,7 +165,7 @@ def foot_oracle(scan, T_vehicle_sensor, config):
 def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
     source = roadbed.open("sim:parking?sensor=vlp16&frames=1")
     scan, truth = source[0], source.truth(0)
-    found = standing_points(scan, scan.T_vehicle_sensor, VisibilityModel())
+    found = non_ground_points(scan, scan.T_vehicle_sensor, VisibilityModel())
     assert np.count_nonzero(found != foot_oracle(scan, scan.T_vehicle_sensor, VisibilityModel())) <= 2
     assert found[truth.is_ground].mean() < 0.01
     on_things, of_them = (
@@ -180,7 +181,7 @@ def test_what_stands_beside_a_row_of_standing_returns_stands_too():
     door = [np.column_stack([np.full(8, 6.0), y, np.full(8, z)]) for z in (-0.4, -0.3)]
     alone = np.array([[6.0, 0.55, -0.35], [6.0, 1.2, -0.35], [6.0, -0.55, -0.6]])
     scan = Scan(np.concatenate([*door, alone]))
-    assert standing_points(scan, LEVEL, VisibilityModel()).tolist() == [True] * 16 + [True, False, False]
+    assert non_ground_points(scan, LEVEL, VisibilityModel()).tolist() == [True] * 16 + [True, False, False]
 
 
 @pytest.mark.parametrize(("before", "around", "stands"), [(0.1, 8, False), (0.1, 7, True), (0.0, 8, True)])
@@ -188,7 +189,7 @@ def test_the_road_that_ends_at_a_wall_does_not_stand(before, around, stands):
     """A return at the foot of a wall: before it or not, with as much road of its height around or less."""
     stack = [(10 - before, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
     road = [(9.9, 1.0 + 0.1 * k, -0.48) for k in range(around)]
-    found = standing_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, VisibilityModel())
+    found = non_ground_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, VisibilityModel())
     assert found.tolist() == [stands, True, True] + [False] * (around + 1)
 
 
@@ -196,19 +197,19 @@ def test_a_tilted_sensor_sees_the_same():
     upright = in_one_direction((8, -0.4), (8.05, -0.2), (20, -1.0))
     T_vehicle_sensor = Pose.from_euler(z=1.0, pitch=0.3, roll=-0.2)
     tilted = Scan(upright.points @ T_vehicle_sensor.rotation)
-    assert standing_points(tilted, T_vehicle_sensor, VisibilityModel()).tolist() == [True, True, False]
+    assert non_ground_points(tilted, T_vehicle_sensor, VisibilityModel()).tolist() == [True, True, False]
 
 
 def test_only_sparse_scans_are_asked():
     angle = np.radians(np.arange(0, 60, 0.05))  # eleven per direction and layer
     layers = [np.column_stack([r * np.cos(angle), r * np.sin(angle), np.full(angle.size, -1.0)]) for r in (5, 9, 14)]
-    assert standing_points(Scan(layers[0]), LEVEL, VisibilityModel()) is not None
-    assert standing_points(Scan(np.concatenate(layers)), LEVEL, VisibilityModel(layered=32)) is None
-    assert standing_points(Scan(np.concatenate(layers * 4)), LEVEL, VisibilityModel()) is None
-    assert standing_points(Scan(layers[0]), LEVEL, None) is None
-    assert standing_points(Scan(np.zeros((0, 3))), LEVEL, VisibilityModel()) is None
+    assert non_ground_points(Scan(layers[0]), LEVEL, VisibilityModel()) is not None
+    assert non_ground_points(Scan(np.concatenate(layers)), LEVEL, VisibilityModel(layered=32)) is None
+    assert non_ground_points(Scan(np.concatenate(layers * 4)), LEVEL, VisibilityModel()) is None
+    assert non_ground_points(Scan(layers[0]), LEVEL, None) is None
+    assert non_ground_points(Scan(np.zeros((0, 3))), LEVEL, VisibilityModel()) is None
     missing = Scan(np.array([[0, 0, 0], [np.nan, 1, 1], [np.inf, 0, 0]]))
-    assert not standing_points(missing, LEVEL, VisibilityModel()).any()
+    assert not non_ground_points(missing, LEVEL, VisibilityModel()).any()
 
 
 def test_every_sensor_of_a_rig_may_hold_as_many():
@@ -219,14 +220,14 @@ def test_every_sensor_of_a_rig_may_hold_as_many():
     points, index = np.tile(ring, (8, 1)), np.tile(np.repeat(np.arange(4), len(ring)), 2)
     rig = Scan(points, channels={"sensor_index": index}, mounts=mounts)
     few = VisibilityModel(layered=4)
-    assert standing_points(rig, LEVEL, few) is not None
-    assert standing_points(Scan(points), LEVEL, few) is None
+    assert non_ground_points(rig, LEVEL, few) is not None
+    assert non_ground_points(Scan(points), LEVEL, few) is None
 
 
 def test_a_sensor_that_is_not_mounted_is_named():
     scan = Scan(np.ones((2, 3)), channels={"sensor_index": np.array([0, 1])}, mounts=(SensorMount("front", LEVEL),))
     with pytest.raises(InputError, match=r"sensor_index: found 0 to 1, expected 0 to 0"):
-        standing_points(scan, LEVEL, VisibilityModel())
+        non_ground_points(scan, LEVEL, VisibilityModel())
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -240,7 +241,9 @@ def test_what_stands_neither_shapes_the_surface_nor_is_ground(name):
     given = engines.given(config, np.concatenate([road, doors]))
     standing = np.r_[np.zeros(len(road), bool), np.ones(len(doors), bool)]
     standing[7] = True
-    free, held = (engines.engine(name, config).frame(g) for g in (given, replace(given, standing=standing)))
+    free, held = (
+        engines.engine(name, config).frame(g) for g in (given, replace(given, exclude=Exclusion(non_ground=standing)))
+    )
     assert (free.label[len(road) :] == Label.GROUND).mean() > 0.5
     assert (held.label[standing] == Label.OBSTACLE).all()
     assert (held.label[: len(road)] == Label.GROUND).sum() >= len(road) - 2  # that return, and one that it outvotes
@@ -267,6 +270,6 @@ def test_threads_find_the_same_points_as_one_alone(monkeypatch, layers):
     found = []
     for points in (0, 10**6):
         monkeypatch.setattr(cpu, "_POINTS", points)
-        found.append(standing_points(scan, LEVEL, VisibilityModel()))
+        found.append(non_ground_points(scan, LEVEL, VisibilityModel()))
     assert 0 < found[0].sum() < len(scan)
     np.testing.assert_array_equal(*found)

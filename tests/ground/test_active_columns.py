@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from roadbed import Config
 from roadbed.ground.engine import Rolled
 from roadbed.ground.stcrf import cpu
-from roadbed.ground.stcrf.arrays import Field, Listed
+from roadbed.ground.stcrf.arrays import ActiveNodes, Field
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.model import COARSE_KNOWS
-from roadbed.ground.stcrf.points.active_columns_cpu import VECTOR, clear_outside, find_spans
+from roadbed.ground.stcrf.points.active_columns_cpu import VECTOR, clear_outside, find_active_columns
 from roadbed.ground.stcrf.start.start_cpu import spread_coarse
 from tests.ground import engines
 
@@ -22,7 +22,7 @@ from tests.ground import engines
 def listed(nodes):
     """The list of some nodes of a lattice, (rows, columns) of truth values."""
     ends = np.concatenate([[0], np.cumsum(nodes.sum(axis=1))])
-    return Listed(np.flatnonzero(nodes).astype(np.int32), ends.astype(np.int32))
+    return ActiveNodes(np.flatnonzero(nodes).astype(np.int32), ends.astype(np.int32))
 
 
 @given(st.integers(1, 40), st.integers(1, 70), st.integers(0, 5), st.integers(0, 2**32 - 1), st.floats(0, 1))
@@ -30,7 +30,7 @@ def test_spans_cover_the_points_and_stay_inside_the_buffers(rows, columns, reach
     field = Field(rows, columns, 1.0, 4, VECTOR)
     spans = field.spans
     seen = np.random.default_rng(seed).random((rows, columns)) < share
-    find_spans(listed(seen), field.prior, False, field.shape, reach, spans)
+    find_active_columns(listed(seen), field.prior, False, field.shape, reach, spans)
     stride = field.data.shape[2]
     # Sums along x also read the node after the last of a span.
     assert max(spans.hi.max(), spans.wide_hi.max()) + 1 <= stride
@@ -45,9 +45,9 @@ def test_spans_are_those_of_the_points_and_the_prior_together(rows, columns, rea
     field, rng = Field(rows, columns, 1.0, 4, VECTOR), np.random.default_rng(seed)
     seen, known = rng.random((2, rows, columns)) < rng.random(2)[:, None, None] ** 4
     field.prior[1:-1, 0, 1 : columns + 1] = known
-    find_spans(listed(seen), field.prior, use_prior, field.shape, reach, field.spans)
+    find_active_columns(listed(seen), field.prior, use_prior, field.shape, reach, field.spans)
     both = Field(rows, columns, 1.0, 4, VECTOR)
-    find_spans(listed(seen | (known & use_prior)), both.prior, False, both.shape, reach, both.spans)
+    find_active_columns(listed(seen | (known & use_prior)), both.prior, False, both.shape, reach, both.spans)
     for found, expected in zip(field.spans, both.spans):
         np.testing.assert_array_equal(found, expected)
 
@@ -55,7 +55,7 @@ def test_spans_are_those_of_the_points_and_the_prior_together(rows, columns, rea
 def test_what_an_earlier_frame_wrote_outside_of_this_ones_spans_is_cleared():
     field, rng = Field(30, 40, 1.0, 4, VECTOR), np.random.default_rng(4)
     for share in (0.02, 0.002, 0.0, 0.01):
-        find_spans(listed(rng.random((30, 40)) < share), field.prior, False, field.shape, 2, field.spans)
+        find_active_columns(listed(rng.random((30, 40)) < share), field.prior, False, field.shape, 2, field.spans)
         clear_outside(field.information, field.written, field.spans)
         inside = np.zeros(field.data.shape[::2], bool)
         for row, (lo, hi) in enumerate(zip(field.spans.lo, field.spans.hi)):
@@ -106,8 +106,8 @@ def test_what_is_kept_and_moved_lies_between_its_ends_and_nothing_beside_them():
                 assert not row[:, (column < lo) | (column >= hi)].any()
 
 
-def blended(wide, ratio, most, before):
-    """What `spread_coarse` tells, node by node in float64."""
+def blended(wide, ratio, before):
+    """The result of `spread_coarse`, node by node in float64."""
     rows, columns = before.shape[0] - 2, wide.shape.columns * ratio
     expected = before.astype(np.float64)
     for row in range(rows):
@@ -119,7 +119,7 @@ def blended(wide, ratio, most, before):
                     share = (1 - abs(v - j)) * (1 - abs(u - i))
                     y, x = np.clip(j, 0, wide.shape.rows - 1), np.clip(i, 0, wide.shape.columns - 1)
                     h, sx, sy = wide.mean[y + 1, :, x + 1].astype(np.float64)
-                    weight = share * min(wide.information[0, y + 1, 0, x + 1], most)
+                    weight = share * wide.information[0, y + 1, 0, x + 1]
                     weights += weight
                     planes += weight * np.array([h + ((u - x) * sx + (v - y) * sy) * wide.shape.spacing, sx, sy])
             if weights > COARSE_KNOWS:
@@ -129,24 +129,24 @@ def blended(wide, ratio, most, before):
 
 @pytest.mark.parametrize("ratio", [1, 2, 3, 5, 11])
 def test_inside_and_outside_of_spans_fine_nodes_expect_what_the_wide_ones_around_know(ratio):
-    rng, most = np.random.default_rng(ratio), 3.0
+    rng = np.random.default_rng(ratio)
     wide, fine = Field(7, 9, ratio * 0.5, 4, VECTOR), Field(7 * ratio, 9 * ratio, 0.5, 4, VECTOR)
     seen = np.zeros((7, 9), bool)
     seen[2:4, 3] = seen[5, 7] = True
-    find_spans(listed(seen), wide.prior, False, wide.shape, 1, wide.spans)
+    find_active_columns(listed(seen), wide.prior, False, wide.shape, 1, wide.spans)
     for row, (lo, hi) in enumerate(zip(wide.spans.lo, wide.spans.hi)):
         wide.information[0, row + 1, 0, lo : min(hi, 10)] = rng.uniform(0.01, 5, max(min(hi, 10) - lo, 0))
     wide.mean[:] = rng.normal(0, 1, wide.mean.shape)
     points = np.zeros((7 * ratio, 9 * ratio), bool)
     points[3 * ratio :, 4 * ratio] = True
-    find_spans(listed(points), fine.prior, False, fine.shape, 1, fine.spans)
+    find_active_columns(listed(points), fine.prior, False, fine.shape, 1, fine.spans)
     before = rng.normal(0, 1, fine.mean.shape).astype(np.float32)
-    given = (wide.information[0], wide.mean, wide.spans, wide.shape), ratio, np.float32(most), 9 * ratio, fine.spans
+    given = (wide.information[0], wide.mean, wide.spans, wide.shape), ratio, 9 * ratio, fine.spans
     inside, outside = before.copy(), before.copy()
     for first in (0, 3 * ratio):  # in ranges of rows, as threads do it
         spread_coarse(first, first + 4 * ratio, *given, True, before, inside)
         spread_coarse(first, first + 4 * ratio, *given, False, outside, outside)
-    expected, told = blended(wide, ratio, most, before), 0
+    expected, told = blended(wide, ratio, before), 0
     for row, (lo, hi) in enumerate(zip(fine.spans.lo, np.maximum(fine.spans.lo, fine.spans.hi))):
         column = np.arange(1, 9 * ratio + 1)
         within = (column >= lo) & (column < hi)

@@ -6,7 +6,7 @@ import pytest
 
 from roadbed import Config
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_COMPONENT, SMALL_SHARE
-from roadbed.ground.stcrf.surface.small_components_cpu import drop_islands
+from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_components
 from tests.devices import BACKENDS
 from tests.ground import engines
 from tests.occupancy.oracle import components
@@ -27,7 +27,7 @@ def surface(name, *without):
     return output.elevation, output.variance
 
 
-def mainland(elevation, doubt, islands):
+def large_components(elevation, doubt, islands):
     """The rule as it reads: a known node beside a clean one of a large component."""
     known, label = np.isfinite(elevation), components(doubt <= CLEAN_VARIANCE)
     least = min(islands, SMALL_SHARE * np.count_nonzero(known))
@@ -42,7 +42,7 @@ def test_islands_are_unknown_and_nothing_else_changes(name):
     elevation, variance = surface(name, "small_components")
     found, uncertain = surface(name)
     _, doubt = surface(name, "small_components", "neighbour_disagreement")  # these planes agree: no doubt from that
-    expected = mainland(elevation, doubt, SMALL_COMPONENT)
+    expected = large_components(elevation, doubt, SMALL_COMPONENT)
     np.testing.assert_array_equal(np.isfinite(found), expected)
     np.testing.assert_allclose(found[expected], elevation[expected], atol=1e-6)
     np.testing.assert_allclose(uncertain[expected], variance[expected], rtol=1e-5)
@@ -64,7 +64,7 @@ def test_nodes_that_agree_on_nothing_are_no_surface(variance, reported):
     variances = np.full((20, 20), 9, np.float32)
     variances[6:14, 6:14] = variance
     elevation, slope = np.zeros((20, 20), np.float32), np.zeros((20, 20, 2), np.float32)
-    drop_islands(60, np.float32(0.0625), np.float32(9), elevation, slope, variances)
+    drop_small_components(60, np.float32(0.0625), np.float32(9), elevation, slope, variances)
     assert np.isfinite(elevation[6:14, 6:14]).sum() == reported
     assert (variances <= 0.0625).sum() == reported
 
@@ -76,8 +76,8 @@ def test_what_stays_is_beside_a_large_component_however_they_are_shaped(seed):
     coarse = rng.choice([0.01, 0.04, 9.0], (SIZE, SIZE), p=[0.3, 0.1, 0.6]).astype(np.float32)
     doubt = np.minimum(coarse, np.roll(coarse, seed % 3, axis=seed % 2))
     elevation = np.where(doubt <= 0.0625, np.float32(1), np.float32(np.nan))
-    expected, slope = mainland(elevation, doubt, 12), np.zeros((SIZE, SIZE, 2), np.float32)
-    drop_islands(12, np.float32(0.0625), np.float32(9), elevation, slope, doubt)
+    expected, slope = large_components(elevation, doubt, 12), np.zeros((SIZE, SIZE, 2), np.float32)
+    drop_small_components(12, np.float32(0.0625), np.float32(9), elevation, slope, doubt)
     assert 0 < expected.sum() < expected.size
     np.testing.assert_array_equal(np.isfinite(elevation), expected)
     np.testing.assert_array_equal(doubt <= 0.0625, expected)
