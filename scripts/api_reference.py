@@ -45,8 +45,8 @@ def page() -> str:
     parts = [HEAD]
     parts += [_section(name, getattr(roadbed, name)) for name in NAMES]
     parts.append(
-        "## Compilation\n\nNumba compiles the CPU kernels at their first use. Lines on standard error say which kernels "
-        'and how many are left; they are also logged by `logging.getLogger("roadbed.compilation")`.\n'
+        "## Compilation\n\nNumba compiles the CPU kernels at their first use. Lines on standard error say which "
+        'kernels and how many are left; they are also logged by `logging.getLogger("roadbed.compilation")`.\n'
     )
     parts += [_function(name, getattr(roadbed, name), "###") for name in COMPILATION]
     parts.append("## Errors\n\n| error | raised for |\n|---|---|\n" + "".join(map(_error, ERRORS)))

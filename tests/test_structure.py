@@ -80,9 +80,9 @@ def imports(path: Path) -> set[str]:
 
 
 def _imports_nothing(node: ast.AST) -> bool:
-    """A block for type checking, or a name for `importlib.resources.files` or `entry_points`, which are no modules."""
+    """A block for type checking, or a call that takes the name of a package without importing it."""
     if isinstance(node, ast.Call):
-        return getattr(node.func, "id", "") in ("files", "entry_points")
+        return getattr(node.func, "id", "") in ("files", "entry_points", "announce")
     return isinstance(node, ast.If) and getattr(node.test, "id", "") == "TYPE_CHECKING"
 
 
