@@ -6,7 +6,7 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Pose
-from roadbed.ground.stcrf.model import FRAME
+from roadbed.ground.stcrf.model import ALIGNMENT_DEAD_LIFT, ALIGNMENT_DEAD_TILT, FRAME
 from roadbed.ground.stcrf.motion import grid_pose
 from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
@@ -23,26 +23,37 @@ def after_three_good_scans(name):
 
 @pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("lift", [0.2, -0.15])
-def test_a_wrong_height_is_taken_back_by_the_share_that_is_trusted(name, lift, monkeypatch):
+def test_the_trusted_share_of_a_wrong_height_beyond_the_dead_zone_is_corrected(name, lift, monkeypatch):
     scan = scan_at(0.0, 3, 0.3)
     true = scan.T_world_sensor.translation[2]
     for trust in (1.0, 0.6):
         monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(Pose.from_euler(z=lift) @ scan.T_world_sensor))
         left = frame.T_grid_sensor.translation[2] - true
-        assert left == pytest.approx((1 - trust) * lift, abs=0.012)
+        assert left == pytest.approx((1 - trust) * lift + np.copysign(trust * ALIGNMENT_DEAD_LIFT, lift), abs=0.012)
 
 
 @pytest.mark.parametrize("name", DRIVERS)
 @pytest.mark.parametrize("wrong", [{"pitch": 0.02}, {"roll": -0.02}], ids=["pitch", "roll"])
-def test_a_wrong_tilt_is_taken_back_by_the_share_that_is_trusted(name, wrong, monkeypatch):
+def test_the_trusted_share_of_a_wrong_tilt_beyond_the_dead_zone_is_corrected(name, wrong, monkeypatch):
     scan = scan_at(0.0, 3, 0.3)
     (axis, angle), up = next(iter(wrong.items())), scan.T_world_sensor
     for trust in (1.0, 0.6):
         monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(up @ Pose.from_euler(**wrong)))
         left = getattr(frame.T_grid_sensor, axis) - getattr(up, axis)
-        assert left == pytest.approx((1 - trust) * angle, abs=0.002)
+        assert left == pytest.approx((1 - trust) * angle + np.copysign(trust * ALIGNMENT_DEAD_TILT, angle), abs=0.002)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_exact_poses_are_not_changed_on_a_mountain_road(name):
+    """Each scan is aligned with a surface of scans aligned before: small biased fits must not add up to a drift."""
+    ground = GroundFilter(Config(), backend(name))
+    for scan in roadbed.open("sim:mountain?sensor=vlp16&frames=15&seed=311"):
+        frame = ground(scan)
+        used = frame.T_world_grid @ frame.T_grid_sensor
+        up, true_up = used.turned(0.0, 0.0, 1.0), scan.T_world_sensor.turned(0.0, 0.0, 1.0)
+        assert np.linalg.norm(np.subtract(up, true_up)) < 5e-4  # rad
 
 
 def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():

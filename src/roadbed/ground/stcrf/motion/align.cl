@@ -42,14 +42,20 @@ FUNCTION precise_t unaligned(GLOBAL const Frame *frame, int k) {
     return (precise_t)frame->unaligned[0][k] + (precise_t)frame->unaligned[1][k] + (precise_t)frame->unaligned[2][k];
 }
 
+// The share of a misalignment of this size that lies beyond the dead zone.
+FUNCTION precise_t beyond(precise_t size, float dead) { return size > dead ? 1 - dead / size : 0; }
+
 // A number of the sensor's pose (rotation by rows, translation) and the vehicle's position, when they are turned about the
 // sensor's foot point, then lowered by what is left. Twin: GridPose.corrected.
 #define POSES 15
 FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
-    precise_t trust = unaligned(frame, 15), slope_x = trust * fit[1], slope_y = trust * fit[2];
+    precise_t tilt_x = fit[1], tilt_y = fit[2], lift = fit[0], trust = unaligned(frame, 15);
+    precise_t turned = trust * beyond(sqrt(tilt_x * tilt_x + tilt_y * tilt_y), ALIGNMENT_DEAD_TILT);
+    precise_t lifted = trust * beyond(fabs(lift), ALIGNMENT_DEAD_LIFT);
+    precise_t slope_x = turned * tilt_x, slope_y = turned * tilt_y;
     precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
     precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
-    precise_t foot[3] = {unaligned(frame, 9), unaligned(frame, 10), 0}, lower[3] = {0, 0, trust * fit[0]};
+    precise_t foot[3] = {unaligned(frame, 9), unaligned(frame, 10), 0}, lower[3] = {0, 0, lifted * lift};
     int row = k < 9 ? k / 3 : k % 3, position = k < 12 ? 9 : 12;
     precise_t number = k < 9 ? 0 : foot[row] - lower[row];
     for (int j = 0; j < 3; ++j)

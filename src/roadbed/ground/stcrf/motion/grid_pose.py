@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
@@ -26,7 +27,13 @@ from roadbed.ground.engine import (
     Turned,
     Vehicle,
 )
-from roadbed.ground.stcrf.model import ALIGNMENT_RADIUS, ALIGNMENT_TRUST, KNOWN_PRIOR
+from roadbed.ground.stcrf.model import (
+    ALIGNMENT_DEAD_LIFT,
+    ALIGNMENT_DEAD_TILT,
+    ALIGNMENT_RADIUS,
+    ALIGNMENT_TRUST,
+    KNOWN_PRIOR,
+)
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
 from roadbed.mapping.tile_store import TileStore
@@ -83,13 +90,24 @@ class GridPose:
         return Alignment(poses, ALIGNMENT_RADIUS, ALIGNMENT_TRUST)
 
     def corrected(self, by: Misalignment, trust: float) -> GridPose:
-        """Aligned with the prior surface: turned about the point below the sensor, then lowered. Twin: align.cl."""
-        turn = rotation_to_level(trust * by.slope_x, trust * by.slope_y)
+        """Aligned with the prior surface: turned about the point below the sensor, then lowered. Twin: align.cl.
+
+        The share `trust` of what lies beyond the dead zone is corrected.
+        """
+        tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
+        share = trust * beyond(tilt, float(ALIGNMENT_DEAD_TILT))
+        turn = rotation_to_level(share * by.slope_x, share * by.slope_y)
+        lower = trust * beyond(lift, float(ALIGNMENT_DEAD_LIFT)) * by.lift
         x, y, _ = self.T_lattice_sensor.xyz
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
-        correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - trust * by.lift))
+        correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - lower))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
         return GridPose(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
+
+
+def beyond(size: float, dead: float) -> float:
+    """The share of a misalignment of this size that lies beyond the dead zone."""
+    return 1 - dead / size if size > dead else 0.0
 
 
 class GridTracker:
