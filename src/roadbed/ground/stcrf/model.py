@@ -72,7 +72,7 @@ SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up thi
 # Alignment with the prior surface.
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
 ALIGNMENT_TRUST = 0.8  # share of the misalignment beyond the dead zone that is corrected
-# Dead zone: a smaller misalignment is not corrected. The prior surface was built from aligned scans, so small biased fits
+# Dead zone: a smaller misalignment is not corrected. The prior surface comes from aligned scans, so small biased fits
 # add up: with a trust of 0.95 and no dead zone, scans of a mountain road tilt by 5 degrees within 40 scans.
 ALIGNMENT_DEAD_LIFT = _F(0.02)  # m
 ALIGNMENT_DEAD_TILT = _F(0.003)  # slope
