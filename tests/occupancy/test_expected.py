@@ -98,7 +98,7 @@ def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
 
     def fails(_):
         expected.append(pipeline.occupancy._prepared.scan)
-        raise device.failures[0]("wait", -5, "out of resources")
+        raise device.error_types[0]("wait", -5, "out of resources")
 
     with monkeypatch.context() as patched:
         patched.setattr(type(device.event()), "wait", fails)

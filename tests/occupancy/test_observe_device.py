@@ -54,10 +54,10 @@ def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
         assert assert_same(observer, looked_at(scan, ground, yaw=yaw)) > 3000
 
 
-def test_points_of_the_own_vehicle_are_left_out(observer):
+def test_points_of_the_ego_vehicle_are_left_out(observer):
     scan, ground = segmented("vlp16", 2)[0]
     own = np.arange(len(scan)) % 3 == 0
-    assert_same(observer, looked_at(scan, replace(ground, own_vehicle=own)))
+    assert_same(observer, looked_at(scan, replace(ground, ego_mask=own)))
 
 
 def test_what_is_already_on_the_device_is_read_there(observer):

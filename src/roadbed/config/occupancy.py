@@ -160,7 +160,6 @@ filter.moving: occupancy dynamic_share test_memory
 objects: join gate velocity_noise
 """
 _SWITCHES = """
-filter: maturity registration birth
 observation: sparse sure_height mixed_free unknown_ground
 filter: compose acceleration_at_rest unobserved_survival sure_memory hits_only keep_unknown vacated_is_free
     unknown_hit unknown_claim beside_moving unknown_free surface
