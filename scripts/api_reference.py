@@ -7,6 +7,7 @@ import dataclasses
 import inspect
 import re
 import sys
+import textwrap
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,7 @@ def page() -> str:
     parts += [_section(name, getattr(roadbed, name)) for name in NAMES]
     parts.append(
         "## Compilation\n\nNumba compiles the CPU kernels at their first use. Lines on standard error say which "
-        'kernels and how many are left; they are also logged by `logging.getLogger("roadbed.compilation")`.\n'
+        'kernels and how many are\nleft; they are also logged by `logging.getLogger("roadbed.compilation")`.\n'
     )
     parts += [_function(name, getattr(roadbed, name), "###") for name in COMPILATION]
     parts.append("## Errors\n\n| error | raised for |\n|---|---|\n" + "".join(map(_error, ERRORS)))
@@ -58,7 +59,7 @@ def _section(name: str, thing: Any) -> str:
         return _function(name, thing, "##")
     lines = [f"## {name}", "", inspect.cleandoc(thing.__doc__ or ""), ""]
     if "__init__" in vars(thing) and not dataclasses.is_dataclass(thing):
-        lines[2:2] = [f"`{_signature(name, thing.__init__)}`", ""]
+        lines[2:2] = [*_wrapped(f"`{_signature(name, thing.__init__)}`"), ""]
     rows = _rows(thing)
     if rows:
         lines += ["| member | type | meaning |", "|---|---|---|", *rows, ""]
@@ -66,7 +67,7 @@ def _section(name: str, thing: Any) -> str:
         function = getattr(value, "__func__", value)
         if inspect.isfunction(function) and function.__doc__ and (not member.startswith("_") or member == "__call__"):
             shown = f"{name}(...)" if member == "__call__" else f"{name}.{member}"
-            lines += [f"- `{_signature(shown, function)}`: {_text(function.__doc__)}"]
+            lines += _wrapped(f"- `{_signature(shown, function)}`: {_text(function.__doc__)}")
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -91,7 +92,13 @@ def _row(name: str, kind: str, meaning: str) -> str:
 
 
 def _function(name: str, function: Any, level: str) -> str:
-    return f"{level} {name}\n\n`{_signature(name, function)}`\n\n{inspect.cleandoc(function.__doc__ or '')}\n"
+    signature = "\n".join(_wrapped(f"`{_signature(name, function)}`"))
+    return f"{level} {name}\n\n{signature}\n\n{inspect.cleandoc(function.__doc__ or '')}\n"
+
+
+def _wrapped(line: str) -> list[str]:
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.wrap(line, 130, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _signature(name: str, function: Any) -> str:

@@ -296,7 +296,7 @@ def wait_at(start: Any) -> None:
 def drive(backend: str, index: int, seed: int, seconds: float) -> int:
     """How many frames of one drive are computed in that time, once all processes are ready."""
     scans = list(open_source(f"sim:city?sensor=vlp16&frames=20&seed={seed}"))
-    pipeline = Pipeline(Config(), backend, index)
+    pipeline = Pipeline(Config(backend=backend, device=str(index)))
     for scan in scans:
         pipeline(scan)
     globals()["_start"].wait()

@@ -163,6 +163,6 @@ def test_who_asks_for_the_ground_first_gets_it_complete(device, scans):
 def test_names_that_are_no_results_are_explained(tmp_path):
     with pytest.raises(ConfigError, match="fields: found speed, expected some of ground_probability, height"):
         roadbed.Pipeline(fields=("masses", "speed"))
-    with pytest.raises(ConfigError, match="a long-term map takes everything"):
+    with pytest.raises(ConfigError, match="a long-term map needs all of them"):
         roadbed.Pipeline(fields=("masses",), map_folder=tmp_path)
     assert set(FIELDS) >= {"masses", "objects"}

@@ -88,7 +88,9 @@ def test_heights_are_counted_from_near_the_road_on_a_long_climb():
         x, z = 2.0 * k, 1.2 * k
         T_world_vehicle = Pose.from_euler(x, 0, z)
         moment = timeline.judge(0.1 * k, ("lidar",), T_world_vehicle)
-        place, _ = grid.follow(T_world_vehicle, Mounting(Pose.from_euler(z=1.8), estimated=False), moment)
+        place, _ = grid.follow(
+            T_world_vehicle, Mounting(T_vehicle_sensor=Pose.from_euler(z=1.8), estimated=False), moment
+        )
         assert place.road + place.base == pytest.approx(z)
         assert abs(place.road) <= 4.0
         if k == 0:

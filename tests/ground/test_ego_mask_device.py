@@ -136,7 +136,12 @@ def test_points_on_borders_and_what_is_no_number(any_device, seed):
 def test_what_is_not_asked_is_not_answered(any_device):
     """A scan of another size after the first; cells of an earlier look are forgotten."""
     on_device = OnDevice(any_device, Config())
-    scan, far = crowd(1), Scan(np.full((9000, 3), 40, np.float32), 0.1, Pose.from_euler(x=1), TILTED)
+    scan, far = (
+        crowd(1),
+        Scan(
+            np.full((9000, 3), 40, np.float32), time=0.1, T_world_sensor=Pose.from_euler(x=1), T_vehicle_sensor=TILTED
+        ),
+    )
     found, _ = on_device(scan, asked(None).query(replace(scan, T_vehicle_sensor=TILTED)))
     assert found.points is None
     np.testing.assert_array_equal(found.cells, cells_of(scan, TILTED))

@@ -71,7 +71,7 @@ def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(
 
 def test_a_mistake_turns_a_test_red_in_a_copy_and_the_copy_is_healed(tmp_path):
     tree = Tree(tmp_path / "tree", tmp_path / "kernels", threads=2)
-    wrong = Mutation("core/timeline.py", "if seconds > config.longest_pause:", "if False:", ("test_timeline.py",))
+    wrong = Mutation("core/timeline.py", "if seconds > limits.longest_pause:", "if False:", ("test_timeline.py",))
     file, end = "tests/test_timeline.py", time.monotonic() + 600
     whole = tree.run([file], end)
     assert whole.red is None
