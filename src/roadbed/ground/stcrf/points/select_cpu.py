@@ -197,60 +197,49 @@ def _find_lowest(points, first, last, out, spacing, side, low, c):
             _note_lowest(points, first, best3, place3, low, c, part + side + 1)
 
 
-@merged()
-def _copy_all(points, first, last, place, shaping):
-    """All points of a node, and maybe some after them: there is room for whole vectors."""
-    for k in range(first, last, STEP):
-        store(shaping.x, place, load(points.x, k))
-        store(shaping.y, place, load(points.y, k))
-        store(shaping.z, place, load(points.z, k))
-        place += STEP
+@inner(fastmath=FAST)
+def _copy_points(first_row, last_row, points, out, limit, shaping):
+    """The points of listed nodes with none of the marks `out`, in scan order, at most `limit` of each; `length` is
+    their number before, and after it that of the points written, filled up to a multiple of PAD.
 
-
-@merged()
-def _copy_usable(points, first, last, out, place, shaping):
-    """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
-    for k in range(first, last, STEP):
-        usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
-        n = how_many(usable)
-        store_first(shaping.x, place, chosen(usable, load(points.x, k)), n)
-        store_first(shaping.y, place, chosen(usable, load(points.y, k)), n)
-        store_first(shaping.z, place, chosen(usable, load(points.z, k)), n)
-        place += U(n)
-    return place
-
-
-@merged()
-def _copy_some(points, first, out, usable, stride, place, shaping):
-    """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
-    x, y, z, pillar = points.x, points.y, points.z, points.pillar
-    k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
-    while place < end:
-        shaping.x[place], shaping.y[place], shaping.z[place] = x[k], y[k], z[k]  # written over where it does not count
-        is_usable = U((pillar[k] & out) == 0)
-        place += is_usable & U(turn == U(0))
-        turn += is_usable
-        turn = U(0) if turn == stride else turn
-        k += ONE
-    return place
-
-
-@merged()
-def _copy_points(points, first, last, out, usable, stride, place, shaping):
-    """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
-    # One way out: Numba removes its counts of references only where ways join again.
-    if usable < last - first and stride == ONE:
-        place = _copy_usable(points, first, last, out, place, shaping)
-    elif usable < last - first:
-        place = _copy_some(points, first, out, usable, stride, place, shaping)
-    elif stride == ONE:  # as on most of the road
-        _copy_all(points, first, last, place, shaping)
-        place += usable
-    else:
-        for k in range(first, last, stride):
-            shaping.x[place], shaping.y[place], shaping.z[place] = points.x[k], points.y[k], points.z[k]
+    No array is named or passed on inside of the loop: Numba would count references to it, with atomic operations.
+    """
+    x, y, z, pillar, start, nodes = points.x, points.y, points.z, points.pillar, points.start, points.listed.nodes
+    out_x, out_y, out_z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
+    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+        c = nodes[i]
+        first, last, place, n = U(start[c]), U(start[c + 1]), U(reserved[c]), np.int64(length[c])
+        usable, stride = U(n), U((n + limit - 1) // limit if 0 < limit < n else np.int64(1))
+        if usable == last - first and stride == ONE:  # as on most of the road
+            for k in range(first, last, STEP):  # maybe some after them: there is room for whole vectors
+                store(out_x, place + k - first, load(x, k))
+                store(out_y, place + k - first, load(y, k))
+                store(out_z, place + k - first, load(z, k))
+            place += usable
+        elif usable == last - first:
+            for k in range(first, last, stride):
+                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]
+                place += ONE
+        elif stride == ONE:
+            for k in range(first, last, STEP):
+                is_usable = none_of(pillar, k, out) & (numbers() < F(last - k))
+                store_first(out_x, place, chosen(is_usable, load(x, k)), how_many(is_usable))
+                store_first(out_y, place, chosen(is_usable, load(y, k)), how_many(is_usable))
+                store_first(out_z, place, chosen(is_usable, load(z, k)), how_many(is_usable))
+                place += U(how_many(is_usable))
+        else:
+            k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
+            while place < end:
+                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]  # written over where it does not count
+                counts = U((pillar[k] & out) == 0)
+                place += counts & U(turn == U(0))
+                turn += counts
+                turn = U(0) if turn == stride else turn
+                k += ONE
+        while (place - U(reserved[c])) % U(PAD):
+            out_x[place], out_y[place], out_z[place] = F(0), F(0), FAR_ABOVE
             place += ONE
-    return place
+        length[c] = place - U(reserved[c])
 
 
 @inner(fastmath=FAST)
@@ -278,13 +267,8 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
             _leave_out_non_ground(points.non_ground, pillar, first, last)
         n = _count_usable(pillar, first, last, out) if marked else np.int64(last - first)
         _find_lowest(points, first, last, out, spacing, low_side, low, c)
-        stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
-        place = U(shaping.reserved[c])
-        place = np.int64(_copy_points(points, first, last, out, U(n), U(stride), place, shaping))
-        while (place - shaping.reserved[c]) % PAD:
-            shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
-            place += 1
-        shaping.length[c] = place - shaping.reserved[c]
+        shaping.length[c] = n
+    _copy_points(first_row, last_row, points, out, rules.limit, shaping)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

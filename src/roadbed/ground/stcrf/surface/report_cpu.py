@@ -16,35 +16,38 @@ from roadbed.kernels.simd import LANES, load_flat, store_flat
 
 
 @inlined()
-def _reweighted(everything, data, prior, gamma, i, weight):
+def _reweighted(given, gamma, i, weight):
     """Of the plane of P, X in which place i lies, own + w (everything - own)."""
+    everything, data, prior = given
     own = load_flat(data, i) + load_flat(prior, i) * gamma
     return own + (load_flat(everything, i) - own) * weight
 
 
 @inner()
-def report_row(r, information, data, prior, expected, rules, first, last, planes, certainty):
-    """Planes (rows, 3, stride) and certainty (rows, 2, stride) of row r of nodes from column `first` on, borders counted.
+def report_row(r, given, expected, rules, first, last, planes, certainty):
+    """Planes (rows, 3, stride) and certainty (rows, 2, stride) of row r of nodes from column `first` on.
 
-    w = OWN_POINTS / (OWN_POINTS + p00 of its own). mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is
-    [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts.
+    `given` is information, data and prior; borders are counted; w = OWN_POINTS / (OWN_POINTS + p00 of its own).
+    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the
+    expected slope counts.
     """
+    _, data, prior = given
     gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
     plane, row = data.shape[2], np.int64(r) * data.shape[2]
     for c in range(np.int64(first), np.int64(last), LANES):
         of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # places in arrays of so many planes
         weight = OWN_POINTS / (load_flat(data, of_nine) + load_flat(prior, of_nine) * gamma + OWN_POINTS)
-        p1 = _reweighted(information, data, prior, gamma, of_nine + plane, weight)
-        p2 = _reweighted(information, data, prior, gamma, of_nine + 2 * plane, weight)
-        inverse0 = F(1) / (_reweighted(information, data, prior, gamma, of_nine, weight) + height)
+        p1 = _reweighted(given, gamma, of_nine + plane, weight)
+        p2 = _reweighted(given, gamma, of_nine + 2 * plane, weight)
+        inverse0 = F(1) / (_reweighted(given, gamma, of_nine, weight) + height)
         l1, l2 = p1 * inverse0, p2 * inverse0
-        inverse1 = F(1) / (_reweighted(information, data, prior, gamma, of_nine + 3 * plane, weight) + slope - l1 * p1)
-        t = _reweighted(information, data, prior, gamma, of_nine + 4 * plane, weight) - l1 * p2
+        inverse1 = F(1) / (_reweighted(given, gamma, of_nine + 3 * plane, weight) + slope - l1 * p1)
+        t = _reweighted(given, gamma, of_nine + 4 * plane, weight) - l1 * p2
         l3 = t * inverse1
-        inverse2 = F(1) / (_reweighted(information, data, prior, gamma, of_nine + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
-        x0 = _reweighted(information, data, prior, gamma, of_nine + 6 * plane, weight) + load_flat(expected, of_three) * height
-        x1 = _reweighted(information, data, prior, gamma, of_nine + 7 * plane, weight) + load_flat(expected, of_three + plane) * slope
-        x2 = _reweighted(information, data, prior, gamma, of_nine + 8 * plane, weight) + load_flat(expected, of_three + 2 * plane) * slope
+        inverse2 = F(1) / (_reweighted(given, gamma, of_nine + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _reweighted(given, gamma, of_nine + 6 * plane, weight) + load_flat(expected, of_three) * height
+        x1 = _reweighted(given, gamma, of_nine + 7 * plane, weight) + load_flat(expected, of_three + plane) * slope
+        x2 = _reweighted(given, gamma, of_nine + 8 * plane, weight) + load_flat(expected, of_three + 2 * plane) * slope
         y1 = x1 - l1 * x0
         slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
         slope_x = inverse1 * y1 - l3 * slope_y

@@ -97,14 +97,14 @@ class Evidence(NamedTuple):
 
 
 @inner()
-def _judge_row(r, information, mean, rules, evidence, first, last, out):
+def _judge_row(r, information, mean, rules, seen, beside, first, last, bumps, out):
     """How far a node is in doubt, m^2: of what was seen, or lies between seen nodes."""
-    seen, spacing = evidence.seen, rules.spacing
+    spacing = rules.spacing
     unknown, most, share = rules.scale / rules.height_information, rules.largest_variance, rules.disagreement
     uneven = GAP_UNEVENNESS if share > F(0) else F(np.inf)
     for c in range(first, last, STEP):
         near = _height_variance(information, rules.height_information, rules.slope_information, r, c) * rules.scale
-        own, beside, height = load(seen, (r, c)), _three_rows(evidence.beside, r, c), load(mean, (r, 0, c))
+        own, around, height = load(seen, (r, c)), _three_rows(beside, r, c), load(mean, (r, 0, c))
         squares = splat(F(0))
         for j in range(3):
             row, down = r + U(j) - ONE, F(1 - j) * spacing
@@ -113,9 +113,9 @@ def _judge_row(r, information, mean, rules, evidence, first, last, out):
                 plane = load(mean, (row, 0, at)) + load(mean, (row, 1, at)) * left + load(mean, (row, 2, at)) * down
                 apart = plane - height
                 squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
-        bump = squares / larger(beside - own, splat(F(1)))
-        store(evidence.bump, (r, c), bump)
-        filled = where(beside >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
+        bump = squares / larger(around - own, splat(F(1)))
+        store(bumps, (r, c), bump)
+        filled = where(around >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
         hollow = (most >= filled) & (uneven < bump)
         value = where(F(0) < own, near, where(hollow, splat(unknown), filled))
         store(out, c, where(most >= value, value + bump * share, value))
@@ -127,49 +127,31 @@ def _may_be_known(seen, beside, r, c):
     return bits(larger(load(seen, (r, c)) * F(SIDES), _three_rows(beside, r, c)) >= F(SIDES)) != 0
 
 
-@inlined()
-def _are_all_known(rules):
-    """Whether even nodes of which nothing is known count as known."""
-    return rules.largest_variance >= rules.scale / rules.height_information
-
-
-@merged()
-def _end_of_known(seen, beside, all_known, r, first, last):
-    """Where vectors of nodes end of which some may be known, from `first` on."""
-    c = first
-    while c < last and (all_known or _may_be_known(seen, beside, r, c)):
-        c += STEP
-    return c
-
-
-@merged()
-def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
-    """What is reported of a row between two columns; nodes that cannot be known are passed over."""
-    seen, beside, planes, certainty = evidence.seen, evidence.beside, evidence.planes, evidence.certainty
-    data, prior, expected, mean = arrays.data, arrays.prior, arrays.expected, arrays.mean
-    all_known = _are_all_known(rules)
-    while first < last:
-        end = _end_of_known(seen, beside, all_known, r, first, last)
-        _judge_row(r, information, mean, rules, evidence, first, end, doubt)
-        report_row(r, information, data, prior, expected, rules, first, end, planes, certainty)
-        first = end + STEP
-
-
 @inner()
 def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
-    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
+    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen.
+
+    Vectors of nodes that cannot be known are passed over.
+    """
     weak, unknown = (rules.height_information, rules.slope_information), rules.scale / rules.height_information
-    planes = evidence.planes if rules.seen_only else arrays.mean
+    given, expected, mean = (information, arrays.data, arrays.prior), arrays.expected, arrays.mean
+    seen, beside, bump, certainty = evidence.seen, evidence.beside, evidence.bump, evidence.certainty
+    planes, all_known = evidence.planes if rules.seen_only else mean, rules.largest_variance >= unknown
     doubt = np.empty(planes.shape[2], np.float32)
     for row in range(first_row, last_row):
         r = U(row + 1)
         first, last = U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row]))
-        doubt[:] = unknown
-        if rules.seen_only:
-            _judge_known(r, information, arrays, rules, evidence, first, last, doubt)
-        else:
-            for c in range(first, last, STEP):
-                store(doubt, c, _height_variance(information, *weak, r, c) * rules.scale)
+        for c in range(U(doubt.shape[0])):
+            doubt[c] = unknown
+        for c in range(first, first if rules.seen_only else last, STEP):
+            store(doubt, c, _height_variance(information, *weak, r, c) * rules.scale)
+        while rules.seen_only and first < last:
+            end = first
+            while end < last and (all_known or _may_be_known(seen, beside, r, end)):
+                end += STEP
+            _judge_row(r, information, mean, rules, seen, beside, first, end, bump, doubt)
+            report_row(r, given, expected, rules, first, end, planes, certainty)
+            first = end + STEP
         _write_row(r, planes, rules, doubt, layers[0], layers[1], layers[2])
 
 
@@ -211,7 +193,7 @@ def compute_variance(spans, evidence, rules, variance):
     """
     rows, columns = variance.shape
     seen, beside, bump, most = evidence.seen, evidence.beside, evidence.bump, rules.largest_variance
-    all_known = _are_all_known(rules)
+    all_known = most >= rules.scale / rules.height_information
     told = np.empty(seen.shape[1], np.float32)
     for row in range(rows):
         r, known, out = U(row + 1), evidence.certainty[row + 1], variance[row]
