@@ -15,14 +15,18 @@ _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
-    """`numba.njit` with these options. `cache`: a kernel that Python calls, kept on disk and counted by `progress`."""
+    """`numba.njit` with these options. `cache`: a kernel that Python calls, kept on disk and counted by `progress`.
+
+    A division by zero is NumPy's, not an exception: ways out of a kernel keep Numba from removing counts of references.
+    """
+    options = {"no_cfunc_wrapper": True, "error_model": "numpy", **options}  # no kernel is called from C
 
     def decorate(function: Callable) -> Any:
         if not cache:
-            return _njit(no_cfunc_wrapper=True, **options)(function)  # no kernel is called from C
+            return _njit(**options)(function)
         progress.register(function)
         with cache_folder_of(function.__code__.co_filename) as usable:
-            return _njit(no_cfunc_wrapper=True, cache=usable, **options)(function)
+            return _njit(cache=usable, **options)(function)
 
     return decorate
 

@@ -32,25 +32,13 @@ from roadbed.kernels.numeric import U
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
 
-@merged()
-def _turn(east, north, r, per_radian, borders):
-    """The direction's number; by the angle from the border between two only where the fast angle could mistake it.
-
-    Only sums, products and quotients, which every device rounds alike.
-    """
-    part = (fast_azimuth(east, north) + np.pi) * per_radian
-    nearest = np.floor(part + 0.5)
-    if abs(part - nearest) < AZIMUTH_ERROR * per_radian:
-        border = np.int32(nearest)
-        beyond = (north * borders[border, 1] - east * borders[border, 2]) / r
-        part = (borders[border, 0] + beyond + np.pi) * per_radian
-    return np.int32(part)
-
-
 @inner()
 def find_directions(first, last, views, cell, place, level):
     """Of points in a range: `cell`, their sensor and direction, -1 for what is none; `place` (N, 2), range and height
     over the sensor, m; and `level` (N, 3), along the level axes, which is no number where there is no return.
+
+    The direction is that of the angle from the border between two only where the fast angle could mistake it: only
+    sums, products and quotients, which every device rounds alike.
     """
     points, rotation, origins, sensor, borders = views
     directions = borders.shape[0] - 1
@@ -69,7 +57,13 @@ def find_directions(first, last, views, cell, place, level):
         r = np.sqrt(east * east + north * north)
         place[i, 0], place[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
         if r >= NEAREST:
-            cell[i] = seen_by * U(directions) + U(min(_turn(east, north, r, per_radian, borders), directions - 1))
+            part = (fast_azimuth(east, north) + np.pi) * per_radian
+            nearest = np.floor(part + 0.5)
+            if abs(part - nearest) < AZIMUTH_ERROR * per_radian:
+                border = np.int32(nearest)
+                beyond = (north * borders[border, 1] - east * borders[border, 2]) / r
+                part = (borders[border, 0] + beyond + np.pi) * per_radian
+            cell[i] = seen_by * U(directions) + U(min(np.int32(part), directions - 1))
 
 
 @inner()
@@ -99,9 +93,8 @@ def _is_undercut(r, z, other_r, other_z):
 
 
 @inner()
-def _mark_direction(ranges, heights, slope, stands, stood):
+def _mark_direction(n, ranges, heights, slope, stands, stood):
     """One direction's returns against each other: `stands` becomes 1 of those that cannot be ground."""
-    n = U(ranges.shape[0])
     for a in range(n):
         slope[a], stands[a] = heights[a] / ranges[a], np.uint8(0)
     for a in range(n):
@@ -118,14 +111,13 @@ def _mark_direction(ranges, heights, slope, stands, stood):
             for c in range(n):
                 as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
                 stands[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
-    _mark_far(ranges, heights, slope, stands)
-    _mark_undersides(ranges, heights, stands, stood)
+    _mark_far(np.int64(n), ranges, heights, slope, stands)
+    _mark_undersides(n, ranges, heights, stands, stood)
 
 
 @inner()
-def _mark_far(ranges, heights, slope, stands):
+def _mark_far(n, ranges, heights, slope, stands):
     """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
-    n = ranges.shape[0]
     for a in range(n):
         if ranges[a] < FAR:
             continue
@@ -141,9 +133,8 @@ def _mark_far(ranges, heights, slope, stands):
 
 
 @merged()
-def _mark_undersides(ranges, heights, stands, stood):
+def _mark_undersides(n, ranges, heights, stands, stood):
     """What a beam met just behind and below the side of something is its underside or a wheel."""
-    n = U(ranges.shape[0])
     for a in range(n):
         stood[a] = stands[a]
     for a in range(n):
@@ -154,12 +145,12 @@ def _mark_undersides(ranges, heights, stands, stood):
 
 
 @inner()
-def _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order):
+def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
     """The returns of a direction, lowest beam first, and the slopes of their beams.
 
     Beams come in turns from the top or from the bottom: runs that rise or fall are merged one after the other.
     """
-    n, done = ranges.shape[0], 0
+    done = 0
     for k in range(n):
         order[k], slope[k] = k, heights[k] / ranges[k]
     while done < n:
@@ -180,14 +171,14 @@ def _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order):
 
 
 @inner()
-def _mark_foot(ranges, heights, stands, order, slope, spare_slope, spare_order):
+def _mark_foot(n, ranges, heights, stands, order, slope, spare_slope, spare_order):
     """One direction's returns on a wall whose next return is right above them, where beams are far apart.
 
     The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
     """
-    n = ranges.shape[0]
-    stands[:n] = np.uint8(0)
-    _sort_by_slope(ranges, heights, order, slope, spare_slope, spare_order)
+    for a in range(n):
+        stands[a] = np.uint8(0)
+    _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order)
     above = 0  # the first return of the next beam: farther up for every next return
     for a in range(n):
         if slope[a] >= 0:
@@ -215,17 +206,18 @@ def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
 
     `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
     """
-    slope, spare = np.empty(most), np.empty(most)
+    ranges, heights, slope, spare = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
     stands, stood = np.empty(most, np.uint8), np.empty(most, np.uint8)
     sorted_order, spare_order = np.empty(most, np.int32), np.empty(most, np.int32)
     for c in range(first, last):
         begin, end = start[c], start[c + 1]
         if not 1 < end - begin <= most:
             continue
-        ranges, heights = seen[0, begin:end], seen[1, begin:end]
+        for k in range(begin, end):
+            ranges[k - begin], heights[k - begin] = seen[0, k], seen[1, k]
         if sparse:
-            _mark_direction(ranges, heights, slope, stands, stood)
+            _mark_direction(U(end - begin), ranges, heights, slope, stands, stood)
         else:
-            _mark_foot(ranges, heights, stands, sorted_order, slope, spare, spare_order)
+            _mark_foot(np.int64(end - begin), ranges, heights, stands, sorted_order, slope, spare, spare_order)
         for k in range(begin, end):
             non_ground[order[k]] = stands[k - begin] > 0

@@ -179,18 +179,19 @@ def drop_mass_without_particles(dynamic, drawn):
 @njit(cache=True, nogil=True)
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
+    # Named outside of the loop, inside of which Numba would count references to the arrays.
+    x, y, vx, vy, age, tested, mass, cell = out.x, out.y, out.vx, out.vy, out.age, out.tested, out.mass, out.cell
     for k in range(U(first), U(last)):
         i = source[k]
         if i >= 0:
-            out.x[k], out.y[k] = persistent.x[i], persistent.y[i]
-            out.vx[k], out.vy[k] = persistent.vx[i], persistent.vy[i]
-            out.age[k] = persistent.age[i] + 1
-            out.tested[k] = persistent.tested[i]
+            x[k], y[k] = persistent.x[i], persistent.y[i]
+            vx[k], vy[k] = persistent.vx[i], persistent.vy[i]
+            age[k] = persistent.age[i] + 1
+            tested[k] = persistent.tested[i]
         else:
             j = -1 - i
-            out.x[k], out.y[k] = born.x[j], born.y[j]
-            out.vx[k], out.vy[k] = born.vx[j], born.vy[j]
-            out.age[k] = born.age[j] + 1
-            out.tested[k] = 0
-        cell = out.cell[k]
-        out.mass[k] = dynamic[cell] / drawn[cell]
+            x[k], y[k] = born.x[j], born.y[j]
+            vx[k], vy[k] = born.vx[j], born.vy[j]
+            age[k] = born.age[j] + 1
+            tested[k] = 0
+        mass[k] = dynamic[cell[k]] / drawn[cell[k]]

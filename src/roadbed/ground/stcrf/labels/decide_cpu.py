@@ -8,18 +8,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.labels.heights_cpu import list_near, near_from
+from roadbed.ground.stcrf.labels.heights_cpu import chosen_places, near_from
 from roadbed.ground.stcrf.model import FIRM_GROUND, FOOT, FOOT_AROUND, FOOT_BY_RATIO, OPEN, RATIO_AROUND, SMOOTH
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import STEP, load, numbers, splat, store
+from roadbed.kernels.simd import STEP, bits, load, numbers, splat, store, store_first
+from roadbed.kernels.simd_reductions import how_many
 
 
 class Scratch(NamedTuple):
     """Scratch memory of `decide_nodes`."""
 
-    nothing: np.ndarray  # (BANDS_ROOM,) zeros
     around: np.ndarray  # (pillars, BANDS_ROOM) int32, sums over the pillars around each of a node
     summed_for: np.ndarray  # (pillars,) node whose sums `around` holds; -1: none
 
@@ -92,7 +92,10 @@ def _list_lower(first, last, dz, rules, near, place):
     lowest = near_from(rules)
     for k in range(first, last, STEP):
         d = load(dz, k)
-        place = list_near((d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k)), k, near, place)
+        is_lower = (d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k))
+        if bits(is_lower):
+            store_first(near, place, chosen_places(is_lower, k), how_many(is_lower))
+            place += U(how_many(is_lower))
     return place
 
 
@@ -101,17 +104,19 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
     """Ground or not for every point of a range of listed nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
-    nothing, around, summed_for = scratch
+    around, summed_for = scratch.around, scratch.summed_for
+    nodes, near_count, node_classes = points.listed.nodes, work.near_count, work.node_classes
+    no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
     for i in range(first_listed, last_listed):
-        c = np.int64(points.listed.nodes[i])
-        kind = work.node_classes[c]
+        c = np.int64(nodes[i])
+        kind = node_classes[c]
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
         at_foot = rules.foot_by_ratio and kind & FOOT_BY_RATIO
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         # Outside of feet only near points are tested: the others were decided by their height.
-        last = U(start[c]) + U(work.near_count[c])
+        last = U(start[c]) + U(near_count[c])
         if at_foot:
             last = _list_lower(U(start[c]), U(start[c + 1]), dz, rules, near, last)
         for place_listed in range(U(start[c]), last):
@@ -125,7 +130,9 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 continue
             inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
-                own = bands[c, inside] if band_count[c] > 0 else nothing
+                own = no_points
+                if band_count[c] > 0:  # numbers, not a slice, to which Numba would count references
+                    own = bands[c, inside, 0], bands[c, inside, 1], bands[c, inside, 2], bands[c, inside, 3]
                 answer = _low_by_own_pillar(d, own, kind, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
@@ -135,7 +142,8 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 place = np.int64(along[inside]), np.int64(across[inside])
                 sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
+            counts = around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3]
             if d < rules.threshold:
-                ground[k] = not _is_structure(around[inside], RATIO_AROUND)
+                ground[k] = not _is_structure(counts, RATIO_AROUND)
             else:
-                ground[k] = _raised_is_ground(d, around[inside], kind, support, rules)
+                ground[k] = _raised_is_ground(d, counts, kind, support, rules)

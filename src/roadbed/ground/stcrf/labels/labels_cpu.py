@@ -69,14 +69,15 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
     """Points high enough over the surface take the label of the majority around them at their height."""
     start, pillar, dz, ground, votes = points.start, points.pillar, work.dz, work.ground, work.votes
     along, across = work.pillar_positions[0], work.pillar_positions[1]
+    nodes, near, near_count = points.listed.nodes, work.near, work.near_count
     for i in range(first_listed, last_listed):
-        c = np.int64(points.listed.nodes[i])
-        if work.near_count[c] == 0:
+        c = np.int64(nodes[i])
+        if near_count[c] == 0:
             continue
         row = c // columns
         top, left = U(row * side), U((c - row * columns) * side)
-        for place in range(U(start[c]), U(start[c]) + U(work.near_count[c])):
-            k = U(work.near[place])
+        for place in range(U(start[c]), U(start[c]) + U(near_count[c])):
+            k = U(near[place])
             d = dz[k]
             if d >= VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
@@ -178,8 +179,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
     classify_rows(first_row, last_row, listed, work.sums, p00, work.node_classes)
     pillars = side * side
-    around = np.empty((pillars, BANDS_ROOM), np.int32)
-    scratch = Scratch(np.zeros(BANDS_ROOM, np.uint16), around, np.full(pillars, -1))
+    scratch = Scratch(np.empty((pillars, BANDS_ROOM), np.int32), np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
     _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)

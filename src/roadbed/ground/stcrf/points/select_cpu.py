@@ -83,10 +83,10 @@ def _number_pillars(points, first, last, half, scale, side):
 
 
 @merged()
-def _height_of_all(z):
+def _height_of_all(z, first, last):
     """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
     low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
-    for k in range(U(z.shape[0])):
+    for k in range(first, last):
         bits = bits_of_float(z[k])
         ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
         low, high = min(low, ordered), max(high, ordered)
@@ -96,33 +96,31 @@ def _height_of_all(z):
 
 
 @inlined(fastmath=FAST)
-def _mark_walls(z, pillar, lowest, is_wall, wall_low, wall_high):
+def _mark_walls(z, pillar, first, last, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one."""
-    if not _height_of_all(z) > wall_low:  # as on most of the road: no pillar can be one
-        return False
-    for inside in range(U(lowest.shape[0])):
-        lowest[inside] = UNSEEN
-        is_wall[inside] = np.uint16(0)
-    n = U(z.shape[0])
-    for k in range(n):
-        lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
-    # Without branches from here on: which pillars are walls cannot be foretold.
     walls = np.uint16(0)
-    for k in range(n):
-        above = z[k] - lowest[pillar[k]]
-        mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
-        is_wall[pillar[k]] |= mark
-        walls |= mark
-    for k in range(n if walls else U(0)):
+    if _height_of_all(z, first, last) > wall_low:  # else, as on most of the road, no pillar can be one
+        for inside in range(U(lowest.shape[0])):
+            lowest[inside] = UNSEEN
+            is_wall[inside] = np.uint16(0)
+        for k in range(first, last):
+            lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
+        # Without branches from here on: which pillars are walls cannot be foretold.
+        for k in range(first, last):
+            above = z[k] - lowest[pillar[k]]
+            mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
+            is_wall[pillar[k]] |= mark
+            walls |= mark
+    for k in range(first, last if walls else first):
         pillar[k] |= is_wall[pillar[k]]
     return walls > 0
 
 
 @merged()
-def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
+def _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving):
     """Points in cells that move do not shape the surface."""
     mask, corner, scale = moving.mask, moving.corner, moving.scale
-    for k in range(x.shape[0]):
+    for k in range(first, last):
         u = (node_x + x[k] - corner[0]) * scale
         v = (node_y + y[k] - corner[1]) * scale
         inside = u >= F(0) and v >= F(0) and u < mask.shape[1] and v < mask.shape[0]
@@ -131,9 +129,9 @@ def _leave_out_moving(x, y, pillar, node_x, node_y, moving):
 
 
 @inner()
-def _leave_out_non_ground(stands, pillar):
+def _leave_out_non_ground(stands, pillar, first, last):
     """Points that cannot be ground do not shape the surface."""
-    for k in range(stands.shape[0]):
+    for k in range(first, last):
         if stands[k]:
             pillar[k] |= LEFT_OUT
 
@@ -161,15 +159,15 @@ def _keep_lower(is_there, z, place, best, best_place):
 
 
 @inlined()
-def _note_lowest(points, first, best, place, low, part):
+def _note_lowest(points, first, best, place, low, c, part):
     """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
     lowest = least(best)
     k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
-    low[part, 0], low[part, 1], low[part, 2] = points.x[k], points.y[k], lowest
+    low[c, part, 0], low[c, part, 1], low[c, part, 2] = points.x[k], points.y[k], lowest
 
 
 @inlined()
-def _find_lowest(points, first, last, out, spacing, side, low):
+def _find_lowest(points, first, last, out, spacing, side, low, c):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
     across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node
@@ -190,67 +188,58 @@ def _find_lowest(points, first, last, out, spacing, side, low):
             best2, place2 = _keep_lower(west & north, z, place, best2, place2)
             best3, place3 = _keep_lower(east & north, z, place, best3, place3)
             place = place + F(LANES)
-        _note_lowest(points, first, best0, place0, low, part)
+        _note_lowest(points, first, best0, place0, low, c, part)
         if column + 1 < side:
-            _note_lowest(points, first, best1, place1, low, part + 1)
+            _note_lowest(points, first, best1, place1, low, c, part + 1)
         if row + 1 < side:
-            _note_lowest(points, first, best2, place2, low, part + side)
+            _note_lowest(points, first, best2, place2, low, c, part + side)
         if column + 1 < side and row + 1 < side:
-            _note_lowest(points, first, best3, place3, low, part + side + 1)
+            _note_lowest(points, first, best3, place3, low, c, part + side + 1)
 
 
-@merged()
-def _copy_all(points, first, last, place, shaping):
-    """All points of a node, and maybe some after them: there is room for whole vectors."""
-    for k in range(first, last, STEP):
-        store(shaping.x, place, load(points.x, k))
-        store(shaping.y, place, load(points.y, k))
-        store(shaping.z, place, load(points.z, k))
-        place += STEP
+@inner(fastmath=FAST)
+def _copy_points(first_row, last_row, points, out, limit, shaping):
+    """The points of listed nodes with none of the marks `out`, in scan order, at most `limit` of each; `length` is
+    their number before, and after it that of the points written, filled up to a multiple of PAD.
 
-
-@merged()
-def _copy_usable(points, first, last, out, place, shaping):
-    """The points of a node with none of the marks `out`, in scan order; returns the next free place."""
-    for k in range(first, last, STEP):
-        usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
-        n = how_many(usable)
-        store_first(shaping.x, place, chosen(usable, load(points.x, k)), n)
-        store_first(shaping.y, place, chosen(usable, load(points.y, k)), n)
-        store_first(shaping.z, place, chosen(usable, load(points.z, k)), n)
-        place += U(n)
-    return place
-
-
-@merged()
-def _copy_some(points, first, out, usable, stride, place, shaping):
-    """Every `stride`-th of the `usable` points from `first` on, in scan order; returns the next free place."""
-    x, y, z, pillar = points.x, points.y, points.z, points.pillar
-    k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
-    while place < end:
-        shaping.x[place], shaping.y[place], shaping.z[place] = x[k], y[k], z[k]  # written over where it does not count
-        is_usable = U((pillar[k] & out) == 0)
-        place += is_usable & U(turn == U(0))
-        turn += is_usable
-        turn = U(0) if turn == stride else turn
-        k += ONE
-    return place
-
-
-@merged()
-def _copy_points(points, first, last, out, usable, stride, place, shaping):
-    """Every `stride`-th of the `usable` points of a node, in scan order; returns the next free place."""
-    if usable < last - first and stride == ONE:
-        return _copy_usable(points, first, last, out, place, shaping)
-    if usable < last - first:
-        return _copy_some(points, first, out, usable, stride, place, shaping)
-    if stride == ONE:  # as on most of the road
-        _copy_all(points, first, last, place, shaping)
-        return place + usable
-    for k in range(first, last, stride):
-        shaping.x[place], shaping.y[place], shaping.z[place] = points.x[k], points.y[k], points.z[k]
-        place += ONE
-    return place
+    No array is named or passed on inside of the loop: Numba would count references to it, with atomic operations.
+    """
+    x, y, z, pillar, start, nodes = points.x, points.y, points.z, points.pillar, points.start, points.listed.nodes
+    out_x, out_y, out_z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
+    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+        c = nodes[i]
+        first, last, place, n = U(start[c]), U(start[c + 1]), U(reserved[c]), np.int64(length[c])
+        usable, stride = U(n), U((n + limit - 1) // limit if 0 < limit < n else np.int64(1))
+        if usable == last - first and stride == ONE:  # as on most of the road
+            for k in range(first, last, STEP):  # maybe some after them: there is room for whole vectors
+                store(out_x, place + k - first, load(x, k))
+                store(out_y, place + k - first, load(y, k))
+                store(out_z, place + k - first, load(z, k))
+            place += usable
+        elif usable == last - first:
+            for k in range(first, last, stride):
+                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]
+                place += ONE
+        elif stride == ONE:
+            for k in range(first, last, STEP):
+                is_usable = none_of(pillar, k, out) & (numbers() < F(last - k))
+                store_first(out_x, place, chosen(is_usable, load(x, k)), how_many(is_usable))
+                store_first(out_y, place, chosen(is_usable, load(y, k)), how_many(is_usable))
+                store_first(out_z, place, chosen(is_usable, load(z, k)), how_many(is_usable))
+                place += U(how_many(is_usable))
+        else:
+            k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
+            while place < end:
+                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]  # written over where it does not count
+                counts = U((pillar[k] & out) == 0)
+                place += counts & U(turn == U(0))
+                turn += counts
+                turn = U(0) if turn == stride else turn
+                k += ONE
+        while (place - U(reserved[c])) % U(PAD):
+            out_x[place], out_y[place], out_z[place] = F(0), F(0), FAR_ABOVE
+            place += ONE
+        length[c] = place - U(reserved[c])
 
 
 @inner(fastmath=FAST)
@@ -259,33 +248,27 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
     lowest, is_wall = pillars
+    x, y, z, pillar = points.x, points.y, points.z, points.pillar
     out, some_move = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT, moving.mask.shape[0] > 0
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
     _number_pillars(points, U(begin), U(end), half, F(side) / spacing, side)
     for i in range(points.listed.row[first_row], points.listed.row[last_row]):
         c = points.listed.nodes[i]
-        first, last = points.start[c], points.start[c + 1]
-        x, y, z = points.x[first:last], points.y[first:last], points.z[first:last]
-        pillar = points.pillar[first:last]
+        first, last = U(points.start[c]), U(points.start[c + 1])
         marked = some_move or points.non_ground.shape[0] > 0
         if rules.wall_high > F(0):
-            marked |= _mark_walls(z, pillar, lowest, is_wall, rules.wall_low, rules.wall_high)
+            marked |= _mark_walls(z, pillar, first, last, lowest, is_wall, rules.wall_low, rules.wall_high)
         if some_move:
             node_x = (F(c % shape.columns) + F(0.5)) * spacing
             node_y = (F(c // shape.columns) + F(0.5)) * spacing
-            _leave_out_moving(x, y, pillar, node_x, node_y, moving)
+            _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving)
         if points.non_ground.shape[0] > 0:
-            _leave_out_non_ground(points.non_ground[first:last], pillar)
-        n = _count_usable(points.pillar, U(first), U(last), out) if marked else np.int64(last - first)
-        _find_lowest(points, U(first), U(last), out, spacing, low_side, low[c])
-        stride = (n + rules.limit - 1) // rules.limit if 0 < rules.limit < n else np.int64(1)
-        place = U(shaping.reserved[c])
-        place = np.int64(_copy_points(points, U(first), U(last), out, U(n), U(stride), place, shaping))
-        while (place - shaping.reserved[c]) % PAD:
-            shaping.x[place], shaping.y[place], shaping.z[place] = F(0), F(0), FAR_ABOVE
-            place += 1
-        shaping.length[c] = place - shaping.reserved[c]
+            _leave_out_non_ground(points.non_ground, pillar, first, last)
+        n = _count_usable(pillar, first, last, out) if marked else np.int64(last - first)
+        _find_lowest(points, first, last, out, spacing, low_side, low, c)
+        shaping.length[c] = n
+    _copy_points(first_row, last_row, points, out, rules.limit, shaping)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

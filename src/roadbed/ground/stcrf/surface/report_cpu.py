@@ -24,35 +24,37 @@ def _reweighted(given, gamma, i, weight):
 
 
 @inner()
-def report_row(given, expected, rules, first, last, planes, certainty):
-    """Planes (3, stride) and certainty (2, stride) of one row of nodes from column `first` on, borders counted.
+def report_row(r, given, expected, rules, first, last, planes, certainty):
+    """Planes (rows, 3, stride) and certainty (rows, 2, stride) of row r of nodes from column `first` on.
 
-    `given` is information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of its own). mu = (P + P0)^-1 (X + P0
-    expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the expected slope counts.
+    `given` is information, data and prior; borders are counted; w = OWN_POINTS / (OWN_POINTS + p00 of its own).
+    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the
+    expected slope counts.
     """
     _, data, prior = given
     gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
-    plane = data.shape[1]
+    plane, row = data.shape[2], np.int64(r) * data.shape[2]
     for c in range(np.int64(first), np.int64(last), LANES):
-        weight = OWN_POINTS / (load_flat(data, c) + load_flat(prior, c) * gamma + OWN_POINTS)
-        p1 = _reweighted(given, gamma, c + plane, weight)
-        p2 = _reweighted(given, gamma, c + 2 * plane, weight)
-        inverse0 = F(1) / (_reweighted(given, gamma, c, weight) + height)
+        of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # places in arrays of so many planes
+        weight = OWN_POINTS / (load_flat(data, of_nine) + load_flat(prior, of_nine) * gamma + OWN_POINTS)
+        p1 = _reweighted(given, gamma, of_nine + plane, weight)
+        p2 = _reweighted(given, gamma, of_nine + 2 * plane, weight)
+        inverse0 = F(1) / (_reweighted(given, gamma, of_nine, weight) + height)
         l1, l2 = p1 * inverse0, p2 * inverse0
-        inverse1 = F(1) / (_reweighted(given, gamma, c + 3 * plane, weight) + slope - l1 * p1)
-        t = _reweighted(given, gamma, c + 4 * plane, weight) - l1 * p2
+        inverse1 = F(1) / (_reweighted(given, gamma, of_nine + 3 * plane, weight) + slope - l1 * p1)
+        t = _reweighted(given, gamma, of_nine + 4 * plane, weight) - l1 * p2
         l3 = t * inverse1
-        inverse2 = F(1) / (_reweighted(given, gamma, c + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
-        x0 = _reweighted(given, gamma, c + 6 * plane, weight) + load_flat(expected, c) * height
-        x1 = _reweighted(given, gamma, c + 7 * plane, weight) + load_flat(expected, c + plane) * slope
-        x2 = _reweighted(given, gamma, c + 8 * plane, weight) + load_flat(expected, c + 2 * plane) * slope
+        inverse2 = F(1) / (_reweighted(given, gamma, of_nine + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _reweighted(given, gamma, of_nine + 6 * plane, weight) + load_flat(expected, of_three) * height
+        x1 = _reweighted(given, gamma, of_nine + 7 * plane, weight) + load_flat(expected, of_three + plane) * slope
+        x2 = _reweighted(given, gamma, of_nine + 8 * plane, weight) + load_flat(expected, of_three + 2 * plane) * slope
         y1 = x1 - l1 * x0
         slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
         slope_x = inverse1 * y1 - l3 * slope_y
-        store_flat(planes, c, x0 * inverse0 - l1 * slope_x - l2 * slope_y)
-        store_flat(planes, c + plane, slope_x)
-        store_flat(planes, c + 2 * plane, slope_y)
+        store_flat(planes, of_three, x0 * inverse0 - l1 * slope_x - l2 * slope_y)
+        store_flat(planes, of_three + plane, slope_x)
+        store_flat(planes, of_three + 2 * plane, slope_y)
         lever = l1 * l3 - l2
-        store_flat(certainty, c, inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
+        store_flat(certainty, of_two, inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
         by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
-        store_flat(certainty, c + plane, (by_x * by_x + by_y * by_y) * (slope * slope))
+        store_flat(certainty, of_two + plane, (by_x * by_x + by_y * by_y) * (slope * slope))

@@ -7,27 +7,27 @@ from __future__ import annotations
 import numpy as np
 
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
-from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import STEP, bits, load
 from roadbed.runtime.components_cpu import root_of
 
 
-@inner()
-def _are_above(variance, column, limit):
-    """Whether a whole vector of nodes from a column on is above a limit, as most of a lattice is."""
-    return column + STEP <= U(variance.shape[0]) and not bits(load(variance, column) <= limit)
+@inlined()
+def _are_above(variance, row, column, limit):
+    """Whether a whole vector of nodes of a row is above a limit, as most of a lattice is."""
+    return column + STEP <= U(variance.shape[1]) and not bits(load(variance, (row, column)) <= limit)
 
 
 @inner()
-def _find_runs(variance, first, runs):
+def _find_runs(variance, row, first, runs):
     """Clean nodes of a row, as runs [from, to) of columns from number `first` on; returns the number after the last."""
     n, inside, column = first, False, U(0)
-    while column < U(variance.shape[0]):
-        if not inside and _are_above(variance, column, CLEAN_VARIANCE):
+    while column < U(variance.shape[1]):
+        if not inside and _are_above(variance, row, column, CLEAN_VARIANCE):
             column += STEP
             continue
-        clean = variance[column] <= CLEAN_VARIANCE
+        clean = variance[row, column] <= CLEAN_VARIANCE
         if clean and not inside:
             runs[n, 0] = column
         if inside and not clean:
@@ -36,7 +36,7 @@ def _find_runs(variance, first, runs):
         inside = clean
         column += ONE
     if inside:
-        runs[n, 1] = variance.shape[0]
+        runs[n, 1] = variance.shape[1]
         n += 1
     return n
 
@@ -76,7 +76,7 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
     parent = np.empty(runs.shape[0], np.int32)
     known = 0
     for row in range(rows):
-        row_runs[row + 1] = _find_runs(variance[row], row_runs[row], runs)
+        row_runs[row + 1] = _find_runs(variance, U(row), row_runs[row], runs)
         _join_rows(runs, row_runs[max(row - 1, 0)], row_runs[row], row_runs[row + 1], parent)
         for column in range(U(columns)):
             known += variance[row, column] <= largest_variance
@@ -91,7 +91,7 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
             beside[c] = large_components[row, c] | large_components[row + 1, c] | large_components[row + 2, c]
         c = U(0)
         while c < U(columns):
-            if _are_above(variance[row], c, largest_variance):
+            if _are_above(variance, U(row), c, largest_variance):
                 c += STEP
                 continue
             if variance[row, c] <= largest_variance and not (beside[c] | beside[c + ONE] | beside[c + U(2)]):

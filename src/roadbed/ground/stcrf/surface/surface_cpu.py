@@ -26,20 +26,21 @@ from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 @merged()
-def _mark_seen(own, before, use_prior, lo, hi, seen):
-    """1 where a node of a row was seen, now or before; nodes around its span were not."""
+def _mark_seen(r, data, prior, use_prior, lo, hi, seen):
+    """1 where a node of row r was seen, now or before; nodes around its span were not."""
     weight = F(1) if use_prior else F(0)
-    seen[:] = F(0)
+    for c in range(U(seen.shape[1])):
+        seen[r, c] = F(0)
     for c in range(U(lo), U(hi), STEP):
-        enough = splat(SEEN_FROM) < load(own, c) + load(before, c) * weight
-        store(seen, c, where(enough, splat(F(1)), splat(F(0))))
+        enough = splat(SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
+        store(seen, (r, c), where(enough, splat(F(1)), splat(F(0))))
 
 
 @merged()
-def _sum_along_x(seen, out):
-    """How many of the three nodes of a row around each were seen."""
-    for c in range(ONE, U(seen.shape[0] - LANES), STEP):
-        store(out, c, load(seen, c - ONE) + load(seen, c) + load(seen, c + ONE))
+def _sum_along_x(r, seen, out):
+    """How many of the three nodes of row r around each were seen."""
+    for c in range(ONE, U(seen.shape[1] - LANES), STEP):
+        store(out, (r, c), load(seen, (r, c - ONE)) + load(seen, (r, c)) + load(seen, (r, c + ONE)))
 
 
 @inlined()
@@ -49,16 +50,16 @@ def _three_rows(lines, r, c):
 
 
 @inlined()
-def _height_variance(p, height_information, slope_information, c):
-    """[(P + P0)^-1]_00 by the L D L^T of the solve."""
-    p1, p2 = load(p, (1, c)), load(p, (2, c))
-    inverse0 = F(1) / (load(p, (0, c)) + height_information)
+def _height_variance(p, height_information, slope_information, r, c):
+    """[(P + P0)^-1]_00 of nodes of row r by the L D L^T of the solve."""
+    p1, p2 = load(p, (r, 1, c)), load(p, (r, 2, c))
+    inverse0 = F(1) / (load(p, (r, 0, c)) + height_information)
     l1, l2 = p1 * inverse0, p2 * inverse0
-    inverse1 = F(1) / (load(p, (3, c)) + slope_information - l1 * p1)
-    t = load(p, (4, c)) - l1 * p2
+    inverse1 = F(1) / (load(p, (r, 3, c)) + slope_information - l1 * p1)
+    t = load(p, (r, 4, c)) - l1 * p2
     l3 = t * inverse1
     lever = l1 * l3 - l2
-    d2 = load(p, (5, c)) + slope_information - l2 * p2 - l3 * t
+    d2 = load(p, (r, 5, c)) + slope_information - l2 * p2 - l3 * t
     return inverse0 + l1 * l1 * inverse1 + lever * lever / d2
 
 
@@ -96,14 +97,14 @@ class Evidence(NamedTuple):
 
 
 @inner()
-def _judge_row(r, information, mean, rules, evidence, first, last, out):
+def _judge_row(r, information, mean, rules, seen, beside, first, last, bumps, out):
     """How far a node is in doubt, m^2: of what was seen, or lies between seen nodes."""
-    seen, spacing = evidence.seen, rules.spacing
+    spacing = rules.spacing
     unknown, most, share = rules.scale / rules.height_information, rules.largest_variance, rules.disagreement
     uneven = GAP_UNEVENNESS if share > F(0) else F(np.inf)
     for c in range(first, last, STEP):
-        near = _height_variance(information, rules.height_information, rules.slope_information, c) * rules.scale
-        own, beside, height = load(seen, (r, c)), _three_rows(evidence.beside, r, c), load(mean, (r, 0, c))
+        near = _height_variance(information, rules.height_information, rules.slope_information, r, c) * rules.scale
+        own, around, height = load(seen, (r, c)), _three_rows(beside, r, c), load(mean, (r, 0, c))
         squares = splat(F(0))
         for j in range(3):
             row, down = r + U(j) - ONE, F(1 - j) * spacing
@@ -112,58 +113,46 @@ def _judge_row(r, information, mean, rules, evidence, first, last, out):
                 plane = load(mean, (row, 0, at)) + load(mean, (row, 1, at)) * left + load(mean, (row, 2, at)) * down
                 apart = plane - height
                 squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
-        bump = squares / larger(beside - own, splat(F(1)))
-        store(evidence.bump, (r, c), bump)
-        filled = where(beside >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
+        bump = squares / larger(around - own, splat(F(1)))
+        store(bumps, (r, c), bump)
+        filled = where(around >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
         hollow = (most >= filled) & (uneven < bump)
         value = where(F(0) < own, near, where(hollow, splat(unknown), filled))
         store(out, c, where(most >= value, value + bump * share, value))
 
 
 @inlined()
-def _may_be_known(evidence, rules, r, c):
+def _may_be_known(seen, beside, r, c):
     """Whether any of the nodes c and on was seen, or lies between seen ones: no other is known."""
-    near = larger(load(evidence.seen, (r, c)) * F(SIDES), _three_rows(evidence.beside, r, c)) >= F(SIDES)
-    return bits(near) != 0 or rules.largest_variance >= rules.scale / rules.height_information
-
-
-@merged()
-def _end_of_known(evidence, rules, r, first, last):
-    """Where vectors of nodes end of which some may be known, from `first` on."""
-    c = first
-    while c < last and _may_be_known(evidence, rules, r, c):
-        c += STEP
-    return c
-
-
-@merged()
-def _judge_known(r, information, arrays, rules, evidence, first, last, doubt):
-    """What is reported of a row between two columns; nodes that cannot be known are passed over."""
-    given = information, arrays.data[r], arrays.prior[r]
-    while first < last:
-        end = _end_of_known(evidence, rules, r, first, last)
-        _judge_row(r, information, arrays.mean, rules, evidence, first, end, doubt)
-        report_row(given, arrays.expected[r], rules, first, end, evidence.planes[r], evidence.certainty[r])
-        first = end + STEP
+    return bits(larger(load(seen, (r, c)) * F(SIDES), _three_rows(beside, r, c)) >= F(SIDES)) != 0
 
 
 @inner()
 def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
-    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen."""
-    mean, weak = arrays.mean, (rules.height_information, rules.slope_information)
-    doubt = np.empty(mean.shape[2], np.float32)
+    """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen.
+
+    Vectors of nodes that cannot be known are passed over.
+    """
+    weak, unknown = (rules.height_information, rules.slope_information), rules.scale / rules.height_information
+    given, expected, mean = (information, arrays.data, arrays.prior), arrays.expected, arrays.mean
+    seen, beside, bump, certainty = evidence.seen, evidence.beside, evidence.bump, evidence.certainty
+    planes, all_known = evidence.planes if rules.seen_only else mean, rules.largest_variance >= unknown
+    doubt = np.empty(planes.shape[2], np.float32)
     for row in range(first_row, last_row):
         r = U(row + 1)
         first, last = U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row]))
-        doubt[:] = rules.scale / rules.height_information
-        planes = mean[r]
-        if rules.seen_only:
-            planes = evidence.planes[r]
-            _judge_known(r, information[r], arrays, rules, evidence, first, last, doubt)
-        else:
-            for c in range(first, last, STEP):
-                store(doubt, c, _height_variance(information[r], *weak, c) * rules.scale)
-        _write_row(planes, rules, doubt, layers[0][row], layers[1][row], layers[2][row])
+        for c in range(U(doubt.shape[0])):
+            doubt[c] = unknown
+        for c in range(first, first if rules.seen_only else last, STEP):
+            store(doubt, c, _height_variance(information, *weak, r, c) * rules.scale)
+        while rules.seen_only and first < last:
+            end = first
+            while end < last and (all_known or _may_be_known(seen, beside, r, end)):
+                end += STEP
+            _judge_row(r, information, mean, rules, seen, beside, first, end, bump, doubt)
+            report_row(r, given, expected, rules, first, end, planes, certainty)
+            first = end + STEP
+        _write_row(r, planes, rules, doubt, layers[0], layers[1], layers[2])
 
 
 SURFACE_PHASES = 2
@@ -177,7 +166,8 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
     Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
     `chunks` are ranges of rows, `layers` elevation, slope and doubt.
     """
-    parts, seen = chunks.shape[0] - 1, evidence.seen
+    parts, seen, beside = chunks.shape[0] - 1, evidence.seen, evidence.beside
+    data, prior = arrays.data, arrays.prior
     for phase in range(SURFACE_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
@@ -187,8 +177,8 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
             elif rules.seen_only:
                 for r in range(first + 1, last + 1):
                     span = spans.lo[r - 1], max(spans.lo[r - 1], spans.hi[r - 1])
-                    _mark_seen(arrays.data[r, 0], arrays.prior[r, 0], use_prior, span[0], span[1], seen[r])
-                    _sum_along_x(seen[r], evidence.beside[r])
+                    _mark_seen(U(r), data, prior, use_prior, span[0], span[1], seen)
+                    _sum_along_x(U(r), seen, beside)
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -202,19 +192,20 @@ def compute_variance(spans, evidence, rules, variance):
     the slope across it.
     """
     rows, columns = variance.shape
-    seen, bump, most = evidence.seen, evidence.bump, rules.largest_variance
+    seen, beside, bump, most = evidence.seen, evidence.beside, evidence.bump, rules.largest_variance
+    all_known = most >= rules.scale / rules.height_information
     told = np.empty(seen.shape[1], np.float32)
     for row in range(rows):
         r, known, out = U(row + 1), evidence.certainty[row + 1], variance[row]
         for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
-            if not _may_be_known(evidence, rules, r, c):
+            if not (all_known or _may_be_known(seen, beside, r, c)):
                 continue
             around = splat(F(0))
             for j in range(3):
                 for i in range(3):
                     at = r + U(j) - ONE, c + U(i) - ONE
                     around = around + load(seen, at) * load(bump, at)
-            point = around * POINT_UNEVENNESS / larger(_three_rows(evidence.beside, r, c), splat(F(1))) + POINT_NOISE
+            point = around * POINT_UNEVENNESS / larger(_three_rows(beside, r, c), splat(F(1))) + POINT_NOISE
             uneven = load(bump, (r, c)) * NODE_UNEVENNESS
             store(told, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * SLOPE_VARIANCE)
         for c in range(U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))):
@@ -222,14 +213,15 @@ def compute_variance(spans, evidence, rules, variance):
 
 
 @merged()
-def _write_row(planes, rules, doubt, elevation, slope, out):
-    """From a row with borders to one without."""
-    nothing = F(np.nan)
-    for c in range(U(out.shape[0])):
-        out[c] = doubt[c + ONE]
-    for c in range(U(out.shape[0])):
-        elevation[c] = planes[0, c + ONE] + rules.base if out[c] <= rules.largest_variance else nothing
-    for c in range(U(out.shape[0])):
-        known = out[c] <= rules.largest_variance
-        slope[c, 0] = planes[1, c + ONE] if known else nothing
-        slope[c, 1] = planes[2, c + ONE] if known else nothing
+def _write_row(r, planes, rules, doubt, elevation, slope, out):
+    """From row r with borders to one without."""
+    nothing, row = F(np.nan), r - ONE
+    for c in range(U(out.shape[1])):
+        out[row, c] = doubt[c + ONE]
+    for c in range(U(out.shape[1])):
+        known = doubt[c + ONE] <= rules.largest_variance
+        elevation[row, c] = planes[r, 0, c + ONE] + rules.base if known else nothing
+    for c in range(U(out.shape[1])):
+        known = doubt[c + ONE] <= rules.largest_variance
+        slope[row, c, 0] = planes[r, 1, c + ONE] if known else nothing
+        slope[row, c, 1] = planes[r, 2, c + ONE] if known else nothing
