@@ -64,7 +64,7 @@ def reweighted_plane(engine):
 @pytest.fixture(scope="module")
 def oracle():
     """What the rules read as give for the humps: planes (rows, columns, 3) and variance; elsewhere not a number."""
-    engine, plain = frame("cpu", 0.0, humps())
+    engine, plain = frame("cpu", humps(), "neighbour_disagreement")
     planes, inverse = reweighted_plane(engine)
     smooth = engine._fine.mean[1:-1, :, 1 : engine._fine.shape.columns + 1].astype(np.float64)
     smooth += np.where(np.isnan(plain.elevation), np.nan, 0.0)[:, None]
