@@ -13,7 +13,10 @@ from tests.devices import DRIVERS
 from tests.ground import engines
 
 SIZE = 40  # m
-RULES = ("smooth", "pillars", "pillars_around", "foot_by_ratio", "clear", "banks", "open_ground", "vote")
+RULES = (
+    "smooth", "pillars", "pillars_around", "foot_by_ratio", "foot_by_support", "clear", "banks", "steep_banks",
+    "open_ground", "vote",
+)  # fmt: skip
 
 
 def ground_points(step=0.2, until=SIZE / 2):
@@ -64,6 +67,11 @@ def scene_foot_by_ratio():
     return np.concatenate([ground_points(until=6), wall(8.1)]), column(8.1, 0.0, [0.03])
 
 
+def scene_foot_by_support():
+    """The same beside the wall, in an even region."""
+    return np.concatenate([ground_points(until=6), wall(8.1)]), column(8.3, 0.0, [0.03])
+
+
 def scene_clear():
     """Grass of 35 cm with nothing above it."""
     return ground_points(), column(8.1, 2.1, [0.35])
@@ -72,6 +80,12 @@ def scene_clear():
 def scene_banks():
     """The same with returns a little higher beside it."""
     return np.concatenate([ground_points(), column(8.1, 2.1, [0.5])]), column(8.1, 2.1, [0.35])
+
+
+def scene_steep_banks():
+    """Many returns of half a metre on an unbroken slope over firm ground."""
+    face = np.concatenate([column(8.1 + 0.02 * k, 2.1, [0.3, 0.5]) for k in range(8)])
+    return np.concatenate([ground_points(), face]), column(8.1, 2.1, [0.5])
 
 
 def scene_open_ground():
@@ -94,8 +108,10 @@ SCENES = {
     "pillars": (scene_pillars, (), Label.OBSTACLE, Label.GROUND),
     "pillars_around": (scene_pillars_around, ("pillars",), Label.OBSTACLE, Label.GROUND),
     "foot_by_ratio": (scene_foot_by_ratio, (), Label.OBSTACLE, Label.GROUND),
+    "foot_by_support": (scene_foot_by_support, ("foot_by_ratio",), Label.OBSTACLE, Label.GROUND),
     "clear": (scene_clear, (), Label.GROUND, Label.OBSTACLE),
     "banks": (scene_banks, ("clear",), Label.GROUND, Label.OBSTACLE),
+    "steep_banks": (scene_steep_banks, ("clear",), Label.GROUND, Label.OBSTACLE),
     "open_ground": (scene_open_ground, ("clear",), Label.GROUND, Label.OBSTACLE),
     "vote": (scene_vote, ("clear",), Label.GROUND, Label.OBSTACLE),
 }

@@ -29,8 +29,10 @@ GroundRule = Literal[
     "pillars",  # a point is not ground where a connected structure rises in its pillar
     "pillars_around",  # the same with the 3 x 3 pillars around
     "foot_by_ratio",  # feet of structures with hardly any ground seen around
+    "foot_by_support",  # feet of structures where the region is even but the ground at the point was hardly seen
     "clear",  # higher thresholds where nothing rises above: grass, banks
     "banks",  # firm ground up to the clear threshold even where returns lie above it
+    "steep_banks",  # firm ground up to the highest threshold on an unbroken slope
     "open_ground",  # uneven regions without walls: up to the highest threshold
     "vote",  # neighbours at equal height over the surface get the same label
     "low_outliers",  # points 1 m below the surface are labelled as noise
@@ -203,7 +205,7 @@ REMOVED: dict[str, str] = {
         (
             "ground.stcrf.footprint",
             "ground.stcrf.coarse.most_information",
-            *(f"ground.labels.{name}" for name in ("ratio", "foot_by_support", "support_even", "steep_banks")),
+            *(f"ground.labels.{name}" for name in ("ratio", "support_even")),
             "ground.labels.standing",
         ),
         _DELETED,
@@ -221,6 +223,17 @@ REMOVED: dict[str, str] = {
     "ground.labels.low_outlier": _switch("low_outliers"),
     **{
         f"ground.labels.{rule}": _switch(rule)
-        for rule in ("smooth", "pillars", "pillars_around", "foot_by_ratio", "clear", "banks", "open_ground", "vote")
+        for rule in (
+            "smooth",
+            "pillars",
+            "pillars_around",
+            "foot_by_ratio",
+            "foot_by_support",
+            "clear",
+            "banks",
+            "steep_banks",
+            "open_ground",
+            "vote",
+        )  # fmt: skip
     },
 }

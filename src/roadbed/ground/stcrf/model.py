@@ -98,10 +98,12 @@ TOP = _F(1.0)  # end of the band in which a structure must continue
 LOW_OUTLIER_DEPTH = 1.0  # below the surface: noise
 RATIO_AROUND = 3  # returns in a structure of 3 x 3 pillars per return at its foot
 SUPPORT_RATIO = _F(8)  # effective points below which the rule of feet by ratio applies
+SUPPORT_EVEN = _F(4)  # effective points below which the rule of feet by support applies
 FIRM_GROUND = _F(10)  # effective points from which ground is firm
+MANY_ALIKE = 6  # returns of equal height around a point of a steep bank
 
 # Node classes, as bits.
-SMOOTH, FOOT_BY_RATIO, OPEN = np.uint8(1), np.uint8(2), np.uint8(4)
+SMOOTH, FOOT_BY_RATIO, FOOT_BY_SUPPORT, OPEN = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 FEWEST_RETURNS = 3  # a node needs to be called smooth or rough
 ROUGH_SHARE, ROUGH_RETURNS = _F(0.05), 2  # of its points raised, and at least so many
 RING_ROUGH, RING_SMOOTH = 1, 8  # of the 16 nodes two away: at most rough, at least smooth

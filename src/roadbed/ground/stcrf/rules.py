@@ -11,7 +11,9 @@ from roadbed.config import Config
 from roadbed.config.ground import GroundRule
 from roadbed.ground.stcrf.model import LOW_OUTLIER_DEPTH
 
-_LOOKS_AROUND: tuple[GroundRule, ...] = ("pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "vote")
+_LOOKS_AROUND: tuple[GroundRule, ...] = (
+    "pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "foot_by_support", "vote",
+)  # fmt: skip
 _NO_OUTLIER = 100.0  # m, deeper than the lattice is looked at
 
 
@@ -31,7 +33,9 @@ class LabelRules(NamedTuple):
     pillars_around: bool
     smooth: bool
     foot_by_ratio: bool
+    foot_by_support: bool
     banks: bool
+    steep_banks: bool
     open_ground: bool
     vote: bool
 
@@ -52,7 +56,9 @@ class LabelRules(NamedTuple):
             pillars_around=ground.uses("pillars_around"),
             smooth=ground.uses("smooth"),
             foot_by_ratio=ground.uses("foot_by_ratio"),
+            foot_by_support=ground.uses("foot_by_support"),
             banks=ground.uses("banks"),
+            steep_banks=ground.uses("steep_banks"),
             open_ground=ground.uses("open_ground"),
             vote=ground.uses("vote"),
         )

@@ -9,7 +9,17 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.labels.heights_cpu import chosen_places, near_from
-from roadbed.ground.stcrf.model import FIRM_GROUND, FOOT, FOOT_AROUND, FOOT_BY_RATIO, OPEN, RATIO_AROUND, SMOOTH
+from roadbed.ground.stcrf.model import (
+    FIRM_GROUND,
+    FOOT,
+    FOOT_AROUND,
+    FOOT_BY_RATIO,
+    FOOT_BY_SUPPORT,
+    MANY_ALIKE,
+    OPEN,
+    RATIO_AROUND,
+    SMOOTH,
+)
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
@@ -66,6 +76,8 @@ _NO, _YES, _ASK_AROUND = 0, 1, 2
 @merged()
 def _low_by_own_pillar(d, own, kind, rules):
     """Up to the threshold: ground, unless it is the foot of a structure."""
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return _ASK_AROUND
     if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
     if d < FOOT:
@@ -76,14 +88,23 @@ def _low_by_own_pillar(d, own, kind, rules):
 
 
 @merged()
+def _low_by_pillars_around(around, kind, rules):
+    """Up to the threshold, by the 3 x 3 pillars around."""
+    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+        return around[1] + around[2] + around[3] == 0
+    return not _is_structure(around, RATIO_AROUND)
+
+
+@merged()
 def _raised_is_ground(d, around, kind, support, rules):
     """Above the threshold: grass and banks, only where no structure rises above."""
     if around[3] > 0:
         return False
     open_ground = rules.open_ground and kind & OPEN != 0
+    firm = support >= FIRM_GROUND
     if d < rules.clear_threshold:
-        return around[2] == 0 or (rules.banks and support >= FIRM_GROUND) or open_ground
-    return open_ground
+        return around[2] == 0 or (rules.banks and firm) or open_ground
+    return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
 
 
 @merged()
@@ -113,7 +134,7 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
-        at_foot = rules.foot_by_ratio and kind & FOOT_BY_RATIO
+        at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
         limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
         # Outside of feet only near points are tested: the others were decided by their height.
         last = U(start[c]) + U(near_count[c])
@@ -144,6 +165,6 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 store(around, (inside, 0), sums)
             counts = around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3]
             if d < rules.threshold:
-                ground[k] = not _is_structure(counts, RATIO_AROUND)
+                ground[k] = _low_by_pillars_around(counts, kind, rules)
             else:
                 ground[k] = _raised_is_ground(d, counts, kind, support, rules)

@@ -12,6 +12,7 @@ FUNCTION int is_structure(const int *bands, int ratio) {
 
 // Up to the threshold: ground, unless it is the foot of a structure.
 FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind) {
+    if (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
     if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
     if (dz < FOOT) return 1;
     if (RULE_PILLARS && is_structure(own, 0)) return 0;
@@ -21,9 +22,9 @@ FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind
 // Above the threshold: grass and banks, only where no structure rises above.
 FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
     if (around[3] > 0) return 0;
-    int open_ground = RULE_OPEN_GROUND && (kind & OPEN);
-    if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && support >= FIRM_GROUND) || open_ground;
-    return open_ground;
+    int open_ground = RULE_OPEN_GROUND && (kind & OPEN), firm = support >= FIRM_GROUND;
+    if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && firm) || open_ground;
+    return (RULE_STEEP_BANKS && firm && around[2] >= MANY_ALIKE && around[1] > 0) || open_ground;
 }
 
 // Cells of the vote span two pillars to each side and one layer of heights: {row, column, layer} of a point.
@@ -57,7 +58,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
         if (node < 0) continue;
         float dz = over[SLOT * capacity + i];
         int kind = kinds[SLOT * NODES + node], square = square_of(p.x, p.y, SIDE);
-        int at_foot = RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO);
+        int at_foot = (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) || (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO));
         int ground = 0;
         if (dz < (RULE_SMOOTH && (kind & SMOOTH) ? RULE_SMOOTH_THRESHOLD : RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER) {
             ground = 1;

@@ -175,6 +175,7 @@ KERNEL classify_nodes(GLOBAL const uint *tallies, GLOBAL const uint *row_sums, G
     int kind = 0;
     if (ring_rough <= RING_ROUGH && ring_smooth >= RING_SMOOTH) kind |= SMOOTH;
     if (support < SUPPORT_RATIO && (float)ground < FOOT_RATIO * (float)(walls + 1)) kind |= FOOT_BY_RATIO;
+    if (is_even && support < SUPPORT_EVEN) kind |= FOOT_BY_SUPPORT;
     if (!is_even && walls < OPEN_WALLS) kind |= OPEN;
     kinds[SLOT * NODES + node] = (uchar)kind;
 }

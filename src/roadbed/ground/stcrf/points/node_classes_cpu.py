@@ -10,6 +10,7 @@ from roadbed.ground.stcrf.model import (
     EVEN_SHARE,
     FEWEST_RETURNS,
     FOOT_BY_RATIO,
+    FOOT_BY_SUPPORT,
     FOOT_RATIO,
     NEAR,
     NEAR_HIGH,
@@ -24,6 +25,7 @@ from roadbed.ground.stcrf.model import (
     ROUGH_SHARE,
     SEEN_GROUND,
     SMOOTH,
+    SUPPORT_EVEN,
     SUPPORT_RATIO,
     WALL_RETURNS,
 )  # fmt: skip
@@ -154,6 +156,8 @@ def classify_rows(first_row, last_row, listed, sums, p00, node_classes):
                 kind |= SMOOTH
             if support < SUPPORT_RATIO and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
                 kind |= FOOT_BY_RATIO
+            if is_even and support < SUPPORT_EVEN:
+                kind |= FOOT_BY_SUPPORT
             if not is_even and walls[column] < OPEN_WALLS:
                 kind |= OPEN
             node_classes[node] = kind
