@@ -234,6 +234,6 @@ REMOVED: dict[str, str] = {
             "steep_banks",
             "open_ground",
             "vote",
-        )  # fmt: skip
+        )
     },
 }
