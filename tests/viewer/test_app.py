@@ -52,7 +52,7 @@ def test_an_address_that_is_not_ours_is_told(short_drive):
     ("host", "address", "reach"),
     [
         ("127.0.0.1", r"http://127\.0\.0\.1:\d+ ", "only this machine can reach it"),
-        ("0.0.0.0", r"http://[\d.]+:\d+/\?token=\S{20,} ", "whoever has this address can steer it"),
+        ("0.0.0.0", r"http://[\d.]+:\d+/\?token=\S{20,} ", "anyone with this address can control it"),
     ],
 )
 def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address, reach):
@@ -61,10 +61,10 @@ def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address,
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_interrupts) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
-        assert re.match(f"viewer at {address}", line)
-        assert reach in line
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=600) == 0
+    assert re.match(f"viewer at {address}", line)
+    assert reach in line
 
 
 def test_the_command_ends_with_one_line_when_the_port_is_taken():
