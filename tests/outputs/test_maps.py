@@ -79,7 +79,7 @@ def test_slope_count_and_traversability_belong_to_the_same_ground(drive):
     _, count = read(folder / "out" / "count.tif")
     _, score = read(folder / "out" / "traversability.tif")
     _, reason = read(folder / "out" / "traversability-reason.tif")
-    ahead = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in np.arange(5.0, 12.0)])
+    ahead = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in np.arange(7.0, 12.0)])
     row, column = rasterio.transform.rowcol(raster.transform, EAST + ahead[:, 0], NORTH + ahead[:, 1])
     assert slope[row, column].max() < 0.1
     assert (count[row, column] > 20).mean() > 0.5

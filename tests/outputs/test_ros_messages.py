@@ -143,7 +143,7 @@ def test_every_topic_survives_the_wire(messages, result):
 
 
 def test_without_occupancy_only_the_topics_of_the_ground_are_made(result):
-    alone = type(result)(result.scan, result.ground, None)
+    alone = type(result)(scan=result.scan, ground=result.ground, occupancy=None)
     assert [topic for topic, _ in ResultMessages(RosMessages(2), alone)] == list(GROUND_TOPICS)
 
 

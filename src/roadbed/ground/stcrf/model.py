@@ -90,11 +90,13 @@ LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected
 # Counters of a node, as planes of one array.
 NEAR, NEAR_HIGH, OPEN_NEAR, OPEN_HIGH, SEEN_GROUND, WALL_RETURNS, COUNTERS = range(7)
 BELOW, RAISED, ON_GROUND, WALL_TOP = _F(-0.3), _F(0.08), _F(0.10), _F(2.5)  # m over the surface
-BANDS = 4  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top
+BANDS = 5  # of heights in a pillar: foot..threshold, ..clear, ..highest, ..top, ..structure top
 
 # Heights over the surface that the label rules use, m.
 FOOT, FOOT_AROUND = _F(0.06), _F(0.10)  # below it the structure in a pillar, or in the 3 x 3 pillars, does not matter
 TOP = _F(1.0)  # end of the band in which a structure must continue
+STRUCTURE_TOP = _F(1.3)  # returns above do not belong to a structure on the ground
+RATIO = 1  # returns of a structure per return at its foot, in the point's own pillar
 LOW_OUTLIER_DEPTH = 1.0  # below the surface: noise
 RATIO_AROUND = 3  # returns in a structure of 3 x 3 pillars per return at its foot
 SUPPORT_RATIO = _F(8)  # effective points below which the rule of feet by ratio applies

@@ -38,7 +38,7 @@ GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
 TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
 SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
-BAND_WORDS = 3  # four bands of 16 bits each, then the mark of a wall
+BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that local memory holds
 
 

@@ -17,6 +17,7 @@ from roadbed.ground.stcrf.model import (
     FOOT_BY_SUPPORT,
     MANY_ALIKE,
     OPEN,
+    RATIO,
     RATIO_AROUND,
     SMOOTH,
 )
@@ -82,7 +83,7 @@ def _low_by_own_pillar(d, own, kind, rules):
         return _NO
     if d < FOOT:
         return _YES
-    if rules.pillars and _is_structure(own, 0):
+    if rules.pillars and _is_structure(own, RATIO):
         return _NO
     return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
 
@@ -98,7 +99,7 @@ def _low_by_pillars_around(around, kind, rules):
 @merged()
 def _raised_is_ground(d, around, kind, support, rules):
     """Above the threshold: grass and banks, only where no structure rises above."""
-    if around[3] > 0:
+    if around[3] + around[4] > 0:
         return False
     open_ground = rules.open_ground and kind & OPEN != 0
     firm = support >= FIRM_GROUND
@@ -163,7 +164,9 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
                 place = np.int64(along[inside]), np.int64(across[inside])
                 sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
                 store(around, (inside, 0), sums)
-            counts = around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3]
+            counts = (
+                around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3], around[inside, 4],
+            )  # fmt: skip
             if d < rules.threshold:
                 ground[k] = _low_by_pillars_around(counts, kind, rules)
             else:

@@ -16,6 +16,7 @@ from roadbed.ground.stcrf.model import (
     OPEN_NEAR,
     RAISED,
     SEEN_GROUND,
+    STRUCTURE_TOP,
     TOP,
     VOTE_LOWEST,
     VOTE_TOP,
@@ -51,7 +52,7 @@ def _band(d, rules):
     """The number of the band of heights: how many of the limits lie below."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
     band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
-    return band + where(d >= rules.highest, one, nothing)
+    return band + where(d >= rules.highest, one, nothing) + where(d >= TOP, one, nothing)
 
 
 @inlined()
@@ -115,7 +116,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
             if bits(in_list):
                 store_first(near, place, chosen_places(in_list, k), how_many(in_list))
                 place += U(how_many(in_list))
-            in_bands = is_point & (d >= FOOT) & (d < TOP)
+            in_bands = is_point & (d >= FOOT) & (d < STRUCTURE_TOP)
             if bits(in_bands):
                 code = (load(pillar, k) & np.int32(PILLAR)) * np.int32(BANDS_ROOM) + _band(d, rules)
                 store(codes, waiting, chosen(in_bands, code))

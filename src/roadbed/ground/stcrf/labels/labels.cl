@@ -15,13 +15,13 @@ FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind
     if (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
     if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
     if (dz < FOOT) return 1;
-    if (RULE_PILLARS && is_structure(own, 0)) return 0;
+    if (RULE_PILLARS && is_structure(own, RATIO)) return 0;
     return dz < FOOT_AROUND || !(RULE_PILLARS_AROUND && is_structure(around, RATIO_AROUND));
 }
 
 // Above the threshold: grass and banks, only where no structure rises above.
 FUNCTION int raised_is_ground(float dz, const int *around, int kind, float support) {
-    if (around[3] > 0) return 0;
+    if (around[3] + around[4] > 0) return 0;
     int open_ground = RULE_OPEN_GROUND && (kind & OPEN), firm = support >= FIRM_GROUND;
     if (dz < RULE_CLEAR_THRESHOLD) return around[2] == 0 || (RULE_BANKS && firm) || open_ground;
     return (RULE_STEEP_BANKS && firm && around[2] >= MANY_ALIKE && around[1] > 0) || open_ground;
@@ -63,7 +63,7 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
         if (dz < (RULE_SMOOTH && (kind & SMOOTH) ? RULE_SMOOTH_THRESHOLD : RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER) {
             ground = 1;
             if (dz >= FOOT || at_foot) {
-                int own[BANDS], around[BANDS] = {0, 0, 0, 0};
+                int own[BANDS], around[BANDS] = {0, 0, 0, 0, 0};
                 for (int band = 0; band < BANDS; ++band) own[band] = band_of(tallies, node * PILLARS + square, band);
                 int x = node % COLUMNS * SIDE + square % SIDE, y = node / COLUMNS * SIDE + square / SIDE;
                 for (int v = max(y - 1, 0); v < min(y + 2, ROWS * SIDE); ++v)

@@ -2,10 +2,10 @@
 // Input of the label rules besides a point's height: points per band of heights in each pillar, and the class of each
 // node. Used where RULE_AROUND is set.
 //
-// Tallies of a slot, TALLY_WORDS in all: three words per pillar (four bands of 16 bits each, then the mark of a wall),
+// Tallies of a slot, TALLY_WORDS in all: three words per pillar (five bands of 16 bits each, then the mark of a wall),
 // COUNTERS planes of nodes, and the cells of the vote.
 
-#define WALL_MARK 1u
+#define WALL_MARK 0x10000u
 #define COUNTERS_FROM (NODES * SIDE * SIDE * BAND_WORDS)
 #define VOTES_FROM (COUNTERS_FROM + COUNTERS * NODES)
 #define PILLARS (SIDE * SIDE)
@@ -36,8 +36,8 @@ FUNCTION uint band_of(GLOBAL const uint *tallies, int pillar, int band) {
 
 // The band of heights in which a pillar counts a point, -1 for none.
 FUNCTION int band_at(float dz) {
-    int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST);
-    return dz >= FOOT && dz < TOP ? band : -1;
+    int band = (dz >= RULE_THRESHOLD) + (dz >= RULE_CLEAR_THRESHOLD) + (dz >= RULE_HIGHEST) + (dz >= TOP);
+    return dz >= FOOT && dz < STRUCTURE_TOP ? band : -1;
 }
 
 #if LANES > 1
