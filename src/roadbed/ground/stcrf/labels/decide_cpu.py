@@ -17,8 +17,8 @@ from roadbed.ground.stcrf.model import (
     FOOT_BY_SUPPORT,
     MANY_ALIKE,
     OPEN,
-    RATIO,
     RATIO_AROUND,
+    RATIO_OWN,
     SMOOTH,
 )
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
@@ -83,7 +83,7 @@ def _low_by_own_pillar(d, own, kind, rules):
         return _NO
     if d < FOOT:
         return _YES
-    if rules.pillars and _is_structure(own, RATIO):
+    if rules.pillars and _is_structure(own, RATIO_OWN):
         return _NO
     return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
 

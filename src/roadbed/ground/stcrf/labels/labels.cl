@@ -15,7 +15,7 @@ FUNCTION int low_is_ground(float dz, const int *own, const int *around, int kind
     if (RULE_FOOT_BY_SUPPORT && (kind & FOOT_BY_SUPPORT)) return around[1] + around[2] + around[3] == 0;
     if (RULE_FOOT_BY_RATIO && (kind & FOOT_BY_RATIO) && own[1] + own[2] + own[3] > 0) return 0;
     if (dz < FOOT) return 1;
-    if (RULE_PILLARS && is_structure(own, RATIO)) return 0;
+    if (RULE_PILLARS && is_structure(own, RATIO_OWN)) return 0;
     return dz < FOOT_AROUND || !(RULE_PILLARS_AROUND && is_structure(around, RATIO_AROUND));
 }
 
