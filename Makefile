@@ -15,8 +15,7 @@ test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
 # The kernels with the oldest Numba that pyproject.toml allows, in an environment of its own.
 OLDEST := .venv-oldest-numba
 test-oldest-numba: .stamps/oldest-numba
-	$(OLDEST)/bin/python -m pytest tests/kernels/test_simd.py tests/kernels/test_simd_reductions.py tests/kernels/test_scratch.py \
-		tests/kernels/test_parallel.py tests/kernels/test_frame.py
+	$(OLDEST)/bin/python -m pytest tests/kernels/test_simd.py tests/kernels/test_simd_reductions.py tests/kernels/test_scratch.py
 
 .stamps/oldest-numba: pyproject.toml
 	$(PYTHON) -m venv $(OLDEST)
