@@ -132,9 +132,10 @@ class Dds:
             package, _, name = kind.split("/")
             struct = self._idl.make_idl_struct(name, f"{package}::msg::dds_::{name}_", {"unused": int})
             # As in ROS 2, no type is announced: readers that know the real fields would reject the placeholder.
-            struct.__idl__.populate()
-            struct.__idl__._xt_data = (True, True)  # type: ignore[assignment]
-            struct.__idl__._xt_bytedata = (None, None)
+            description: Any = struct.__idl__
+            description.populate()
+            description._xt_data = (True, True)
+            description._xt_bytedata = (None, None)
             self._topics[topic] = self._topic.Topic(self._participant, f"rt{topic}", struct)
         return self._topics[topic]
 
