@@ -128,6 +128,42 @@ def faults(
     show(report("faults", rows, backend=backend, source=source or DRIVE), columns, as_json)
 
 
+@app.command("leave-one-out-occupancy")
+def leave_one_out_occupancy(
+    seeds: Annotated[
+        list[int] | None, typer.Option("--seed", help="Seeds of scene and filter; five by default.")
+    ] = None,
+    scenes: Annotated[list[str] | None, typer.Option("--scene", help="Scenes; all by default.")] = None,
+    rules: Annotated[list[str] | None, typer.Option("--rule", help="Rules to switch off; all by default.")] = None,
+    keep: Annotated[Path | None, typer.Option(help="JSON lines of finished runs, which are not made again.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Switch each rule of the occupancy off alone: change of each figure per scene, mean and spread over seeds."""
+    import json
+
+    from benchmarks.leave_one_out_occupancy import RULES, SCENES, SEEDS, SHOWN, changes, records, rows
+    from roadbed.bench.timing import report
+    from roadbed.core.errors import InputError
+
+    scenes, rules, seeds = scenes or list(SCENES), rules or list(RULES), seeds or list(SEEDS)
+    for name, known in [(one, SCENES) for one in scenes] + [(one, RULES) for one in rules]:
+        if name not in known:
+            raise InputError(f"found {name}, expected one of {', '.join(known)}")
+    measured = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
+    total = len(seeds) * len(scenes) * (len(rules) + 1) - len(measured)
+    for record in progress(records(scenes, rules, seeds, list(measured)), "runs", max(total, 0)):
+        measured.append(record)
+        if keep is not None:
+            with keep.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+    out = report("leave-one-out-occupancy", rows(changes(measured)), backend="cpu", seeds=seeds, runs=measured)
+    show(out, list(out["rows"][0]), as_json)
+    if not as_json:
+        print(f"changes without the rule, mean and spread over {len(seeds)} seeds: {', '.join(SHOWN)}")
+        by_seed = [[r["scene"], r["seed"], *(r[name] for name in SHOWN)] for r in measured if r["rule"] == ""]
+        table("with all rules, by seed", ["scene", "seed", *SHOWN], by_seed)
+
+
 @app.command("live")
 def live(
     transport: Annotated[str, typer.Option(help="stream, ros1 (with a roscore) or dds.")] = "stream",

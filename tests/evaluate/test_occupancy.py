@@ -134,6 +134,16 @@ def test_on_a_grid_that_moves_with_the_vehicle_displacement_is_that_in_the_world
     assert row["heading_error_deg"] == pytest.approx(0.0, abs=0.1)
 
 
+@pytest.mark.parametrize("frames", [5, 10, 31, 40])
+@pytest.mark.parametrize(("speed", "moves"), [(0.49, False), (0.51, True)])
+def test_what_is_slower_than_half_a_metre_per_second_is_no_mover_however_long_it_is_seen(frames, speed, moves):
+    scorer = BoxScorer()
+    for k in range(frames):
+        person = footprint(0.1 * speed * k, 0.0, 0.6, 0.6)
+        scorer.add(frame(0.1 * k, standing=[person]), [Annotation("person", "Pedestrian", person)])
+    assert len(scorer.result()["movers"]) == moves
+
+
 def test_a_wrong_speed_and_ghosts_are_counted():
     out = run(said=4.0, ghosts=[(5, 5), (90, 20), (90, 21)])
     (car,) = out["movers"]

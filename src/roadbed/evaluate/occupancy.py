@@ -30,34 +30,48 @@ def evaluate_occupancy(
     frames: int | None = None,
     watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
 ) -> dict[str, Any]:
-    """Run the whole chain over a source and scorer its occupancy; the dictionary is what the command prints."""
+    """Run the whole chain over a source and score its occupancy; the dictionary is what the command prints."""
     simulated = hasattr(source, "truth")
     if not simulated and not hasattr(source, "objects"):
         raise InputError(f"{source.location}: expected annotated boxes (objects.jsonl) or a simulated drive")
     config = config or Config()
-    boxes = BoxScorer(_learned(Masks.load(masks), source, config, frames) if masks else None)
-    cells = TruthScorer() if simulated else None
+    scorer = OccupancyScorer(source, _learned(Masks.load(masks), source, config, frames) if masks else None)
     milliseconds: list[float] = []
-    pipeline = Pipeline(config)
-    for index, result in enumerate(pipeline.run(watch(_first(source, frames)))):
-        frame = result.occupancy
-        assert frame is not None
-        milliseconds.append(1e3 * sum(frame.timings.values()))
-        T_grid_sensor = _T_grid_sensor(frame, result.ground)
-        annotations = (
-            _simulated(source, index, T_grid_sensor) if simulated else _annotated(source, index, T_grid_sensor)
-        )
-        scored = [box for box in annotations if _in_grid(box, frame)]
-        boxes.add(frame, scored, [box for box in annotations if box not in scored])
-        if cells is not None:
-            cells.add(frame, source.truth(index), T_grid_sensor)  # type: ignore[attr-defined]
+    for index, result in enumerate(Pipeline(config).run(watch(_first(source, frames)))):
+        assert result.occupancy is not None
+        milliseconds.append(1e3 * sum(result.occupancy.timings.values()))
+        scorer.add(index, result.occupancy, result.ground)
     out: dict[str, Any] = {"source": source.location, "against": "simulation" if simulated else "boxes"}
-    out |= boxes.result()
-    if cells is not None:
-        out |= cells.result()
-        out["velocity_rmse"] = boxes.velocity_rmse(("car", "truck"))
+    out |= scorer.result()
     out["median_ms"] = round(float(np.median(milliseconds)), 3) if milliseconds else None
     return out
+
+
+class OccupancyScorer:
+    """Compares the frames of one run with the boxes of their source, and with its truth where it is simulated."""
+
+    def __init__(self, source: Any, masks: Masks | None = None) -> None:
+        self._source = source
+        self._boxes = BoxScorer(masks)
+        self._cells = TruthScorer() if hasattr(source, "truth") else None
+
+    def add(self, index: int, frame: OccupancyFrame, ground: GroundFrame) -> None:
+        """The frame of scan number `index`."""
+        T_grid_sensor = _T_grid_sensor(frame, ground)
+        annotate = _annotated if self._cells is None else _simulated
+        annotations = annotate(self._source, index, T_grid_sensor)
+        scored = [box for box in annotations if _in_grid(box, frame)]
+        self._boxes.add(frame, scored, [box for box in annotations if box not in scored])
+        if self._cells is not None:
+            self._cells.add(frame, self._source.truth(index), T_grid_sensor)
+
+    def result(self) -> dict[str, Any]:
+        """All figures but the source and the time."""
+        out = self._boxes.result()
+        if self._cells is not None:
+            out |= self._cells.result()
+            out["velocity_rmse"] = self._boxes.velocity_rmse(("car", "truck"))
+        return out
 
 
 def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -101,16 +115,16 @@ def _first(source: Source, frames: int | None) -> Iterator[Scan]:
         yield source[index]
 
 
-def _annotated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotation]:
+def _annotated(source: Any, index: int, T_grid_sensor: Pose) -> list[Annotation]:
     found = []
-    for box in source.objects(index):  # type: ignore[attr-defined]
+    for box in source.objects(index):
         corners = np.column_stack([box.footprint, np.full(4, box.z)])
         found.append(Annotation(box.id, box.kind, (T_grid_sensor @ corners)[:, :2]))
     return found
 
 
-def _simulated(source: Source, index: int, T_grid_sensor: Pose) -> list[Annotation]:
-    truth = source.truth(index)  # type: ignore[attr-defined]
+def _simulated(source: Any, index: int, T_grid_sensor: Pose) -> list[Annotation]:
+    truth = source.truth(index)
     T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
     found = []
     for item in truth.objects():

@@ -246,13 +246,12 @@ def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
 
 def _moves(sights: list[_Sight]) -> bool:
     """Whether an object's net displacement in the world is that of a mover; jitter of the annotation is not motion."""
-    duration = sights[-1].time - sights[0].time
-    if duration <= 0.3:
+    if sights[-1].time - sights[0].time <= 0.3:
         return False
     third = max(1, len(sights) // 3)
-    first = np.mean([s.centre for s in sights[:third]], axis=0)
-    last = np.mean([s.centre for s in sights[-third:]], axis=0)
-    return float(np.linalg.norm(last - first)) / duration * 1.5 > MOVER_SPEED
+    path = np.array([(s.time, *s.centre) for s in sights])
+    seconds, *way = path[-third:].mean(axis=0) - path[:third].mean(axis=0)
+    return float(np.hypot(*way)) > MOVER_SPEED * seconds
 
 
 def _fit_velocities(sights: list[_Sight]) -> None:
