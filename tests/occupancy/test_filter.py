@@ -317,10 +317,19 @@ def test_an_empty_scan_is_a_scan():
     assert (frame.unknown == 1).all()
 
 
-def test_the_papers_preset_runs():
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_papers_preset_tracks_the_car_and_nothing_else(seed):
     config = Config.preset("paper").with_changes(
-        occupancy={"grid": {"length": 30, "width": 30, "spacing": 0.25, "ahead": 0.0, "motion": "vehicle"}}
+        seed=seed, occupancy={"grid": {"length": 30, "width": 30, "spacing": 0.25, "ahead": 0.0}}
     )
-    frame = drive(OccupancyFilter(config), 12)
+    frame = drive(OccupancyFilter(config))
     assert valid(frame)
-    assert frame.dynamic.sum() > 5
+    x, y = frame.grid.mesh()
+    car = (abs(x - (-6.0 + 5.0 * 1.7)) < 1.5) & (abs(y - 4.0) < 0.75)
+    nearby = (abs(x - (-6.0 + 5.0 * 1.7)) < 2.1) & (abs(y - 4.0) < 1.35)
+    assert frame.dynamic[car].sum() > 0.8 * (frame.static + frame.dynamic)[car].sum() > 0
+    assert frame.moving[car].sum() > 0.5 * car.sum()
+    assert not frame.moving[~nearby].any()
+    assert frame.dynamic[~nearby].sum() < 0.05 * frame.dynamic.sum()
+    assert len(frame.objects) == 1
+    assert np.linalg.norm(frame.objects[0].velocity - [5.0, 0.0]) < 0.5

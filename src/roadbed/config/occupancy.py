@@ -116,6 +116,7 @@ class FilterConfig(Stage):
     particles: int = Field(20_000, ge=100, le=50_000_000)
     empty_to_static: Probability = Field(0.001, description="e_ES in hit cells, per 0.1 s")
     acceleration: float = Field(6.0, ge=0, le=100, description="m/s^2, q_a: random acceleration of particles, at most")
+    birth_speed: float = Field(10.0, gt=0, le=100, description="m/s, newborn particles are hardly ever faster")
     static_memory: float = Field(5.0, gt=0, le=1e6, description="s, tau_S: forgetting of unseen static mass")
     free_memory: float = Field(2.0, gt=0, le=1e6, description="s, tau_E: forgetting of unseen free mass")
     max_gap: float = Field(1.0, gt=0, le=60, description="s without data after which moving mass is forgotten")
@@ -155,7 +156,7 @@ filter.maturity: begin full radius static_rate decay free_radius free_decay
 filter.registration: span speed fewest_cells most_cells extent points same good gain small_same small_gain
     standing_freed standing_same standing_gain slack least fast_speed fast_least refined_speed refined_reach
     refined_slack spread sigma
-filter.birth: share speed traffic_spread fast_speed seed_radius seed_spread
+filter.birth: share traffic_spread fast_speed seed_radius seed_spread
 filter.moving: occupancy dynamic_share test_memory
 objects: join gate velocity_noise
 """
@@ -179,4 +180,8 @@ def _named(text: str, reason: str) -> dict[str, str]:
 
 
 # Keys of earlier configurations, and why each is refused.
-REMOVED = {**_named(_CONSTANTS, _STAYS), **_named(_SWITCHES, _RULE)}
+REMOVED = {
+    **_named(_CONSTANTS, _STAYS),
+    **_named(_SWITCHES, _RULE),
+    "occupancy.filter.birth.speed": "removed in 1.0: now occupancy.filter.birth_speed",
+}

@@ -65,6 +65,7 @@ _REASONS = {
     "occupancy.fusion.rule": "to compare; `linear` is the safest with sensors that err together",
     "occupancy.fusion": "sensors are slower than 5 Hz",
     "occupancy.filter.particles": "frames say that dynamic mass found no particle; fewer for speed",
+    "occupancy.filter.birth_speed": "higher on fast roads; costs time to find what is slow",
     "occupancy.filter.moving.speed": "slow pedestrians matter (lower), or standing things seem to move (higher)",
     "occupancy.filter": "hardly ever: see the page about the occupancy",
     "occupancy.objects": "objects fall into pieces, or neighbours are joined",

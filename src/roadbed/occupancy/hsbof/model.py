@@ -89,7 +89,7 @@ class MovingRule(NamedTuple):
 class BirthRule(NamedTuple):
     """Where new particles get their velocities from."""
 
-    speed: float = 10.0  # m/s, radius of the disc of velocities
+    speed: float  # m/s, radius of the disc of velocities
     traffic: float = 0.05  # chance to take the ego vehicle's velocity, or its opposite
     traffic_spread: float = 5.0  # m/s, standard deviation added to that velocity
     fast: float = 0.05  # chance of a velocity from a wider disc
@@ -174,7 +174,7 @@ class FilterModel:
             sure_memory=memory if "free_space_decay" in off else min(_SURE_MEMORY, memory),
             moving=MovingRule(own.moving.speed, own.moving.mahalanobis, **changes(_OFF_MOVING)),
             registration=RegistrationModel.of(config),
-            birth=BirthRule(**changes(_OFF_BIRTH)),
+            birth=BirthRule(own.birth_speed, **changes(_OFF_BIRTH)),
         )
         return replace(model, **changes(_OFF))
 
