@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `paper` preset, value by value: what it changes of the default, and which rules fill what the paper leaves open."""
+"""The `paper` preset, value by value: its changes of the default, and the rules for what the paper leaves open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from roadbed.occupancy.observation.model import SensorModel
 
 BEYOND_THE_PAPER = (
     *("sparse_sensors", "sparse_returns", "vertical_faces"),
-    *("exclusive_masses", "unseen_stays_unknown", "unseen_is_static", "births_beside_movers", "free_space_decay"),
+    *("exclusive_masses", "unseen_is_static", "births_beside_movers", "free_space_decay"),
     *("maturity", "maturity_free_space", "surface_weights", "unobserved_decay", "fast_births"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "starting_objects"),
     *("small_components", "fast_extent", "registered_births", "trusted_births", "registered_weights"),
@@ -76,7 +76,7 @@ def test_a_rule_that_is_switched_off_has_no_effect_on_the_papers_filter():
     """What the kernels get in the paper's preset; an infinite scale, a share of 0 and a factor of 1 have no effect."""
     paper = Config.preset("paper")
     model, sensor = FilterModel.of(paper.occupancy), SensorModel.of(paper, 0.1, 60.0, 100)
-    assert not any((model.exclusive, model.keep_unknown, model.registration.enabled))
+    assert not any((model.exclusive, model.registration.enabled))
     assert {model.maturity_begin, model.surface_sigma} == {np.inf}
     assert {model.claimed, model.beside, model.test_free, model.birth.fast, model.birth.registered} == {0.0}
     assert model.unobserved_survival == model.registered_floor == model.moving.untested == 1.0

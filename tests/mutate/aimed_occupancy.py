@@ -97,13 +97,13 @@ OCCUPANCY = [
         _REGISTER,
         ("return long_static >= STATIC_SHARE * cells.shape[0]", "return long_static > 0"),
         ("count += agreement(now, former[k, 0], former[k, 1]) < 0", "count += 0"),
-        ("rule.standing_freed * (count + old_count)", "rule.standing_freed * count"),
+        ("freed * (count + old_count)", "freed * count"),
         ("if extent <= rule.small:", "if extent < rule.small:"),
     ),
     *_of(
         "registration/register.cl",
         ("occupancy/test_register_device.py",),
-        ("standing_freed * (c.count + c.old_count)", "standing_freed * c.count"),
+        ("freed * (c.count + c.old_count)", "freed * c.count"),
     ),
     *_of(
         "registration/register_device.py",

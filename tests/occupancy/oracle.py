@@ -229,19 +229,24 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         hardly = least / (spacing / 4)
         near = range(-math.ceil(hardly), math.ceil(hardly) + 1)
         small = max(agreement(dx, dy) for dy in near for dx in near if math.hypot(dx, dy) < hardly)
-        same, gain = config.same, config.gain
+        same, gain, freed = config.same, config.gain, config.freed
         against = np.count_nonzero(_values_at(before, present) < 0) + np.count_nonzero(_values_at(here, former) < 0)
-        freed = against >= config.standing_freed * (len(present) + len(former))
         if extent <= config.small:
             same, gain = config.small_same, config.small_gain
-        elif maturity is not None and not fast and config.standing_time > 0 and freed:
-            stands = np.mean([maturity[r, c] >= config.standing_time for r, c in cells]) >= 0.25
-            same, gain = (config.standing_same, config.standing_gain) if stands else (same, gain)
+        elif maturity is not None and not fast and _stands(maturity, cells, config.standing_time):
+            same, gain, freed = config.standing_same, config.standing_gain, config.standing_freed
+        if against < freed * (len(present) + len(former)) - 1e-9:
+            continue
         fields = max(config.good, still + gain) - 1e-9
         sure = best >= fields and coarse >= fields - 0.25
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities
+
+
+def _stands(maturity, cells, least):
+    """Whether a quarter of the cells have been static for so long."""
+    return least > 0 and np.mean([maturity[r, c] >= least for r, c in cells]) >= 0.25
 
 
 def _subcells(observation):

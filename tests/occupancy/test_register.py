@@ -269,6 +269,21 @@ def test_what_stands_and_what_slides_along_itself_does_not_move():
     assert velocity_at(drift, 6.0, 3.87) is None
 
 
+@pytest.mark.parametrize(("begin", "end"), [(13.1, 16.0), (6.0, 8.9)], ids=["rim", "shadow"])
+def test_the_end_of_what_is_cut_off_does_not_move(begin, end):
+    """The same part of the grid shows another piece of a wall in each scan, while the vehicle drives at 6 m/s."""
+    places = np.vstack([rectangle(begin, 4, end - begin, 0.1, "s"), rectangle(begin, 4, 0.1, 1.0, "w")])
+    hidden = np.ones(SHAPE, bool)
+    hidden[:, int(begin / SPACING) : int(end / SPACING)] = False
+    rolls = GridMotion.rolled(3, 0, SPACING)
+    wall, speed = [seen(places, hidden=hidden)] * 6, pytest.approx([6.0, 0.0], abs=SUBCELL / 0.2 + 0.01)
+    assert velocity_at(registered(wall, motion=rolls), begin + 1, 4.0) is None
+    assert velocity_at(registered(wall, registration_model(freed=0.0), motion=rolls), begin + 1, 4.0) == speed
+    # If free space around it was seen, the same returns are a vehicle that keeps its distance.
+    if end < 16:
+        assert velocity_at(registered([seen(places)] * 6, motion=rolls), begin + 1, 4.0) == speed
+
+
 def test_the_grids_own_motion_is_taken_out():
     """A grid that rolls by a cell per scan, and one that turns: what stands, stands; what moves, moves in its axes."""
 

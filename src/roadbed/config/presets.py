@@ -11,7 +11,8 @@ from roadbed.config.occupancy import OccupancyRule
 # What the occupancy paper leaves open is filled by these rules; docs/occupancy.md argues each.
 _OPEN_IN_THE_PAPER: tuple[OccupancyRule, ...] = (
     *("obstacle_heights", "underpass", "mixed_cells", "unknown_ground"),  # the sensor model
-    *("births_in_hit_cells", "unknown_by_evidence", "vacated_is_free"),  # where dynamic mass comes from and goes
+    *("unseen_stays_unknown", "unknown_by_evidence"),  # cells that were never observed
+    *("births_in_hit_cells", "vacated_is_free"),  # where dynamic mass comes from, and what it leaves
     *("traffic_births", "neighbour_births", "steady_slow_particles"),  # velocities of newborn particles, their noise
     *("particle_age", "old_particles", "moving_neighbours", "moving_share"),  # which cells move
     *("join_bodies", "vehicle_size", "velocity_lag"),  # objects
@@ -45,7 +46,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "time": {"motion": "vehicle"},
             "labels": {"threshold": 0.20},
         },
-        # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, no unknown state, masses normalised.
+        # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and masses that are normalised.
         "occupancy": {
             "without": [rule for rule in get_args(OccupancyRule) if rule not in _OPEN_IN_THE_PAPER],
             "fusion": {"forget": 1e-3},  # a sensor counts only when it reports

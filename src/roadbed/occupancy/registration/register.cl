@@ -221,16 +221,19 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (extent > pass->extent || extent < pass->least_extent) continue;
         if (!matched_points(&c, &s, k, scratch, shared)) continue;
         int reach = (int)fmin(pass->reach, pass->reach_per_extent * extent + pass->reach_least);
-        double same = pass->same, gain = pass->gain;
+        double same = pass->same, gain = pass->gain, freed = pass->freed;
         if (extent <= pass->small) {
             same = pass->small_same;
             gain = pass->small_gain;
-        } else if (is_static(pass, s.labels, maturity + pass->maturity, box, k, shared) &&
-                   unmoved(&c, 1, shared) >= pass->standing_freed * (c.count + c.old_count)) {
+        } else if (is_static(pass, s.labels, maturity + pass->maturity, box, k, shared)) {
             // Its flank still agrees with the past, but free space opens behind it, or closes before it.
             same = pass->standing_same;
             gain = pass->standing_gain;
+            freed = pass->standing_freed;
         }
+        // What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's view
+        // cuts off does not move with its end.
+        if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count)) continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, pass);
     }

@@ -233,12 +233,16 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
             continue
         reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
         matched = present[:count], former[:old_count], now.bitmap, old.bitmap, transform
-        same, gain = rule.same, rule.gain
+        same, gain, freed = rule.same, rule.gain, rule.freed
         if extent <= rule.small:
             same, gain = rule.small_same, rule.small_gain
-        elif _is_static(cells, prior, rule) and _contradicted(*matched) >= rule.standing_freed * (count + old_count):
+        elif _is_static(cells, prior, rule):
             # Its flank still agrees with the past, but free space opens behind it, or closes before it.
-            same, gain = rule.standing_same, rule.standing_gain
+            same, gain, freed = rule.standing_same, rule.standing_gain, rule.standing_freed
+        # What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's
+        # view cuts off does not move with its end.
+        if _contradicted(*matched) < freed * (count + old_count):
+            continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
         if dx != 0 or dy != 0:
             set_velocity(velocity, k, dx, dy, rule)
