@@ -48,8 +48,14 @@ class MountingConfig(Stage):
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
 
     @property
+    def tilt(self) -> tuple[float | None, float | None]:
+        """Pitch and roll in degrees, None where it is estimated; 0 where it is neither given nor estimated."""
+        unknown = None if self.estimate else 0.0
+        return unknown if self.pitch is None else self.pitch, unknown if self.roll is None else self.roll
+
+    @property
     def is_given(self) -> bool:
-        return None not in (self.height, self.pitch, self.roll)
+        return self.height is not None and None not in self.tilt
 
 
 class StcrfConfig(Stage):
