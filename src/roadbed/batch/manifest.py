@@ -13,7 +13,7 @@ from typing import Any
 
 from roadbed import __version__
 from roadbed.core.errors import InputError
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import MANIFEST, OutputFolder
 
@@ -74,8 +74,7 @@ def sizes(folder: Path) -> dict[str, int | None]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
+    write_file(path, json.dumps(content, indent=1) + "\n")
 
 
 def read_run(folder: Path) -> dict[str, Any]:

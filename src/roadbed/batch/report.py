@@ -11,7 +11,7 @@ from typing import Any
 from roadbed.batch.job import Job, Progress
 from roadbed.batch.manifest import SequenceManifest, read_run
 from roadbed.batch.sequences import InputSequence
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.pictures import quick_image
 from roadbed.outputs.report import FrameRecord, Picture, Slide
@@ -41,8 +41,7 @@ class LowestFrames:
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
             data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
-            with atomic_write(out.file(entry["picture"])) as file:
-                file.write(data)
+            write_file(out.file(entry["picture"]), data)
         return [entry for entry, _ in self._kept]
 
 

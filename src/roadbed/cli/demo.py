@@ -42,7 +42,7 @@ def demo(
     """Run the whole pipeline on simulated data: pictures and a report."""
     from roadbed import Config, Pipeline
     from roadbed import open as open_source
-    from roadbed.io.atomic import atomic_write
+    from roadbed.io.atomic import write_file
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures import overview_figure, png_bytes
     from roadbed.outputs.pictures.scene3d import corner_camera, liveliness
@@ -66,8 +66,7 @@ def demo(
     assert best is not None
     assert best.occupancy is not None
     overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
-    with atomic_write(out.file(OVERVIEW)) as file:
-        file.write(overview)
+    write_file(out.file(OVERVIEW), overview)
     summary = folder.finish([Picture("From the raw scan to moving objects", overview), *_scene_pictures(out)])
     if as_json:
         print_json(run_facts(summary, output))

@@ -20,7 +20,7 @@ from roadbed.config.shared import TimelineConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
 from roadbed.config.traversability import TraversabilityConfig
 from roadbed.core.errors import ConfigError
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 
 # Keys of earlier versions, each with the reason why it is refused.
 _REMOVED = {
@@ -76,8 +76,7 @@ class Config(Stage):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
     def save(self, path: str | Path) -> None:
-        with atomic_write(path) as file:
-            file.write(self.dumps().encode())
+        write_file(path, self.dumps())
 
 
 __all__ = [

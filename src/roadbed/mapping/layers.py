@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
 from roadbed.core.geometry import Float32
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.mapping.cache import SIDE, Key, TileCache
 from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
@@ -46,8 +46,7 @@ class LayersIndex:
         return found
 
     def write(self, folder: Path) -> None:
-        with atomic_write(folder / _NAME) as file:
-            file.write(json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}).encode())
+        write_file(folder / _NAME, json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}))
 
 
 def point_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[PointTile]:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from roadbed import __version__
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError, OutputError
-from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.io.atomic import output_errors, write_file
 
 MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per file, written before the file is
 
@@ -103,8 +103,7 @@ class OutputFolder:
                 raise OutputError(f"{self.path}: another run has begun to write there") from None
         else:
             _remove(self.path, self._old.files)
-            with atomic_write(manifest) as replaced:
-                replaced.write(line.encode())
+            write_file(manifest, line)
         self._written.add(MANIFEST)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from roadbed.config import Config
 from roadbed.core.errors import InputError
-from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.io.atomic import output_errors, write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes, write_label
@@ -36,11 +36,9 @@ class Part:
     def write(self, out: OutputFolder) -> None:
         """part.json and slides/."""
         for slide in self.slides:
-            with atomic_write(out.file("slides", f"{slide.index}.webp")) as file:
-                file.write(slide.data)
+            write_file(out.file("slides", f"{slide.index}.webp"), slide.data)
         content = asdict(self) | {"slides": [slide.index for slide in self.slides]}
-        with atomic_write(out.file(_NAME)) as file:
-            file.write(json.dumps(content).encode())
+        write_file(out.file(_NAME), json.dumps(content))
 
     @classmethod
     def read(cls, folder: Path) -> Part:
@@ -109,8 +107,7 @@ class RunFolder:
         if self._names and self._layers:
             files += ["labels/", "layers/"]
         if self._objects:
-            with atomic_write(self._out.file("objects.jsonl")) as file:
-                file.write("".join(line + "\n" for line in self._objects).encode())
+            write_file(self._out.file("objects.jsonl"), "".join(line + "\n" for line in self._objects))
             files.append("objects.jsonl")
         shown = tuple(pictures)
         if self._last is not None:
@@ -151,8 +148,7 @@ class RunFolder:
 
     def _draw_last(self, path: Path) -> None:
         if isinstance(self._last, bytes):
-            with atomic_write(path) as file:
-                file.write(self._last)
+            write_file(path, self._last)
         elif self._last is not None:
             save_frame_picture(path, self._last.ground, self._last.occupancy)
 

@@ -14,7 +14,7 @@ import yaml
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid, Pose
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import atomic_write, write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
@@ -61,11 +61,11 @@ def record_sequence(
 def write_scan(out: OutputFolder, scan: Scan) -> None:
     """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
-    with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
-        file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
+    write_file(
+        out.file("velodyne", f"{scan.name}.bin"), np.column_stack([scan.points, intensity]).astype("<f4").tobytes()
+    )
     if scan.mounts:
-        with atomic_write(out.file(INDEX_FOLDER, f"{scan.name}.bin")) as file:
-            file.write(scan.channels["sensor_index"].astype(np.uint8).tobytes())
+        write_file(out.file(INDEX_FOLDER, f"{scan.name}.bin"), scan.channels["sensor_index"].astype(np.uint8).tobytes())
     if scan.classes is not None:
         write_label(out.file("labels", f"{scan.name}.label"), scan.classes)
 

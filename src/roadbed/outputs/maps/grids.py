@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import atomic_write, write_file
 from roadbed.mapping.occupancy_tiles import CELLS
 from roadbed.mapping.reader import MapReader, block_of
 from roadbed.outputs.maps.georeference import Georeference
@@ -65,8 +65,7 @@ def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
         "occupied_thresh": _OCCUPIED,
         "free_thresh": _FREE,
     }
-    with atomic_write(description) as file:
-        file.write(yaml.safe_dump(meta, sort_keys=False).encode())
+    write_file(description, yaml.safe_dump(meta, sort_keys=False))
 
 
 def _strips(stored: MapReader, rows: range, columns: range) -> Iterator[NDArray[np.uint8]]:

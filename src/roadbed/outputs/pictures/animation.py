@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import DeviceError, InputError
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 
 Image = NDArray[np.uint8]
 
@@ -32,8 +32,7 @@ def save_animation(path: str | Path, images: Iterable[Image], frames_per_second:
         data = _mp4(images, frames_per_second)
     else:
         raise InputError(f"{path}: an animation ends in .gif or .mp4, found {path.suffix or 'no ending'!r}")
-    with atomic_write(path) as file:
-        file.write(data)
+    write_file(path, data)
     return path
 
 

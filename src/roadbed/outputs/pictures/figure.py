@@ -162,11 +162,10 @@ def save_frame_picture(
     path: str | Path, ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = ""
 ) -> Path:
     """Write the figure of a frame as PNG; the file appears whole or not at all."""
-    from roadbed.io.atomic import atomic_write
+    from roadbed.io.atomic import write_file
 
     data = png_bytes(frame_figure(ground, occupancy, title))
-    with atomic_write(path) as file:
-        file.write(data)
+    write_file(path, data)
     return Path(path)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.pictures import panels
 from roadbed.outputs.pictures.figure import STYLE, frame_figure, png_bytes
 
@@ -28,8 +28,7 @@ class FramePicture:
 
     def save(self, path: str | Path) -> Path:
         """Write it as PNG; the file appears whole or not at all."""
-        with atomic_write(path) as file:
-            file.write(self._repr_png_())
+        write_file(path, self._repr_png_())
         return Path(path)
 
     def _repr_png_(self) -> bytes:

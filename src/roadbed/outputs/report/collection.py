@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.report.page import filled_page, gallery, percent, table, tile_row
 from roadbed.outputs.report.summary import Picture
 
@@ -50,8 +50,7 @@ class Collection:
 
 def write_collection(path: Path, found: Collection) -> None:
     """Write the page; it appears whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(_html(found).encode())
+    write_file(path, _html(found))
 
 
 def _html(found: Collection) -> str:

@@ -15,15 +15,14 @@ from string import Template
 import numpy as np
 
 from roadbed import __version__
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.report import charts
 from roadbed.outputs.report.summary import FrameRecord, Picture, RunSummary
 
 
 def write_report(path: str | Path, run: RunSummary) -> Path:
     """Write the page; it appears whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(report_html(run).encode())
+    write_file(path, report_html(run))
     return Path(path)
 
 
