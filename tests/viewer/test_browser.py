@@ -14,7 +14,6 @@ from PIL import Image
 
 from roadbed.config import Config
 from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.vehicle import T_grid_vehicle
 from roadbed.viewer import Viewer
 from tests.viewer.conftest import ShortDrive, wait_until
 
@@ -114,7 +113,7 @@ def colours_of_cells(page, share):
     sure = sliding_window_view(np.pad(share, 2), (5, 5)).min((-1, -2)) > 0.9
     rows, columns = np.nonzero(sure)
     places = np.column_stack([grid.grid.x[columns], grid.grid.y[rows], np.zeros(len(rows))])
-    places[:, :2] -= T_grid_vehicle(ground).translation[:2]
+    places[:, :2] -= ground.T_grid_vehicle.translation[:2]
     (client,) = page.viewer._server.get_clients().values()
     camera, image = client.camera, page.screen()
     seen = (places - camera.position) @ page.rotation(camera.wxyz)

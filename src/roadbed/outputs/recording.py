@@ -9,14 +9,18 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from roadbed.config import Config
 from roadbed.core.errors import InputError
+from roadbed.core.tracked_objects import TrackedObject
 from roadbed.io.atomic import output_errors, write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import semantickitti_classes, write_label
-from roadbed.outputs.npz import frame_arrays, write_arrays
+from roadbed.outputs.npz import result_arrays, write_arrays
 from roadbed.outputs.pictures import save_frame_picture
 from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, Slide, write_report
 from roadbed.pipeline import Result
@@ -82,12 +86,11 @@ class RunFolder:
         if self._layers:
             classes = semantickitti_classes(result.ground.label)
             write_label(self._out.file("labels", f"{name}.label"), classes)
-            arrays = {f"ground.{key}": value for key, value in frame_arrays(result.ground).items()}
-            if result.occupancy is not None:
-                arrays |= {f"occupancy.{key}": value for key, value in frame_arrays(result.occupancy).items()}
+            arrays = result_arrays(result.ground, result.occupancy)
             write_arrays(self._out.file("layers", f"{name}.npz"), arrays)
         if result.occupancy is not None:
-            self._objects += [json.dumps(record) for record in _object_records(name, result)]
+            frame = {"frame": name, "time": result.occupancy.time}
+            self._objects += [json.dumps(frame | _plain(item)) for item in result.occupancy.objects]
         self._last = result
         return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
 
@@ -153,21 +156,6 @@ class RunFolder:
             save_frame_picture(path, self._last.ground, self._last.occupancy)
 
 
-def _object_records(name: str, result: Result) -> Iterable[dict]:
-    assert result.occupancy is not None
-    for item in result.occupancy.objects:
-        yield {
-            "frame": name,
-            "time": result.occupancy.time,
-            "id": item.id,
-            "position": item.position.tolist(),
-            "extent": item.extent.tolist(),
-            "heading": float(item.heading),
-            "velocity": item.velocity.tolist(),
-            "velocity_covariance": item.velocity_covariance.tolist(),
-            "cells": int(item.cells),
-            "age": float(item.age),
-            "existence": float(item.existence),
-            "acceleration": item.acceleration.tolist(),
-            "yaw_rate": float(item.yaw_rate),
-        }
+def _plain(item: TrackedObject) -> dict[str, Any]:
+    """Every field of an object as plain numbers and lists."""
+    return {name: np.asarray(value).tolist() for name, value in vars(item).items()}

@@ -14,15 +14,15 @@ import yaml
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid, Pose
-from roadbed.io.atomic import atomic_write, write_file
+from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
-from roadbed.simulate.boxes import annotate
 from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
 from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
+_ANNOTATED = ("car", "truck", "cyclist", "pedestrian")  # kinds that get a box
 PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
 
@@ -45,7 +45,7 @@ def record_sequence(
         write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
-        boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
+        boxes.append({"frame": len(boxes), "objects": list(_boxes(truth))})
         yield scan
     if drive.odometry is not None:
         _write_lines(
@@ -54,16 +54,14 @@ def record_sequence(
     _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
     _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    place = (RIG_FILE,) if drive.mounting_known else ("truth", RIG_FILE)
-    _write_lines(out.file(*place), rig.splitlines())
+    write_file(out.file(*(() if drive.mounting_known else ("truth",)), RIG_FILE), rig)
 
 
 def write_scan(out: OutputFolder, scan: Scan) -> None:
     """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
-    write_file(
-        out.file("velodyne", f"{scan.name}.bin"), np.column_stack([scan.points, intensity]).astype("<f4").tobytes()
-    )
+    points = np.column_stack([scan.points, intensity]).astype("<f4")
+    write_file(out.file("velodyne", f"{scan.name}.bin"), points.tobytes())
     if scan.mounts:
         write_file(out.file(INDEX_FOLDER, f"{scan.name}.bin"), scan.channels["sensor_index"].astype(np.uint8).tobytes())
     if scan.classes is not None:
@@ -98,6 +96,23 @@ def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> 
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with atomic_write(path) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
+    write_file(path, "".join(f"{line}\n" for line in lines))
+
+
+def _boxes(truth: FrameTruth) -> Iterator[dict[str, Any]]:
+    """Boxes of road users in the sensor frame with their velocity, as data sets annotate them."""
+    T_sensor_world = truth.T_world_sensor.inverse()
+    for item in truth.objects():
+        if item.kind not in _ANNOTATED:
+            continue
+        corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * item.size[:2] / 2
+        bottom = (T_sensor_world @ item.T_world_object) @ np.column_stack([corners, np.zeros(4)])
+        yield {
+            "id": str(item.id),
+            "kind": item.kind,
+            "footprint": np.round(bottom[:, :2], 4).tolist(),
+            "z": round(float(bottom[:, 2].mean()), 4),
+            "height": round(float(item.size[2]), 4),
+            "moving": item.moving,
+            "velocity": np.round(T_sensor_world.rotation @ item.velocity, 4).tolist(),
+        }

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from roadbed.outputs.pictures.animation import best_animation_suffix, save_animation
+from roadbed.outputs.pictures.animation import save_animation
 from roadbed.outputs.pictures.figure import (
     frame_figure,
     overview_figure,
@@ -13,7 +13,6 @@ from roadbed.outputs.pictures.figure import (
 )
 
 __all__ = [
-    "best_animation_suffix",
     "frame_figure",
     "overview_figure",
     "png_bytes",

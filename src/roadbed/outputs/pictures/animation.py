@@ -36,11 +36,6 @@ def save_animation(path: str | Path, images: Iterable[Image], frames_per_second:
     return path
 
 
-def best_animation_suffix() -> str:
-    """`.mp4` where it can be encoded, else `.gif`."""
-    return ".mp4" if shutil.which("ffmpeg") else ".gif"
-
-
 def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
     from PIL import Image as Pillow
 

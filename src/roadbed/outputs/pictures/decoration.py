@@ -36,10 +36,10 @@ def scale_bar(axes: Any) -> Any:
     x, y = right - 0.04 * (right - left) - length, bottom + 0.045 * (top - bottom)
     halo = [withStroke(linewidth=4.5, foreground="white", alpha=0.9)]
     axes.plot([x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo)
-    place = (x + length / 2, y + 0.018 * (top - bottom))
+    middle = (x + length / 2, y + 0.018 * (top - bottom))
     halo = [withStroke(linewidth=2.5, foreground="white", alpha=0.9)]
     return axes.text(
-        *place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo
+        *middle, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo
     )
 
 
@@ -60,23 +60,24 @@ def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
 
 
 def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
-    """A text beside each item, which is given by points (N, 2) around it; the first ones have the first choice.
+    """A text beside each object, which is given by points (N, 2) around it; the first ones have the first choice.
 
-    A text that would cover another, a item, or what is to be kept clear is left out. Axes must have their limits.
+    A text that would cover another, an object, or what is to be kept clear is left out. Axes must have their limits.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke
+    from matplotlib.transforms import Bbox
 
     axes.apply_aspect()
     renderer = FigureCanvasAgg(axes.figure).get_renderer()
     corners = [axes.transData.transform(points) for points, _ in objects]
-    outlines = [_box(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
+    outlines = [Bbox(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
     taken = [*outlines, *(artist.get_window_extent(renderer) for artist in keep_clear)]
     for outline, (_, text) in zip(outlines, objects):
-        for place, alignment in _places_beside(outline):
+        for anchor, alignment in _anchors_around(outline):
             label = axes.annotate(
                 text,
-                axes.transData.inverted().transform(place),
+                axes.transData.inverted().transform(anchor),
                 annotation_clip=False,
                 fontsize=7,
                 path_effects=[withStroke(linewidth=2, foreground="white", alpha=0.8)],
@@ -90,17 +91,11 @@ def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: 
             label.remove()
 
 
-def _places_beside(outline: Any, gap: float = 3.0) -> Iterator[tuple[tuple[float, float], dict[str, str]]]:
-    """Above, below, right and left of a box of pixels, with the alignment of a text there."""
+def _anchors_around(outline: Any, gap: float = 3.0) -> Iterator[tuple[tuple[float, float], dict[str, str]]]:
+    """Points above, below, right and left of a box in pixels, with the alignment of a text there."""
     (left, bottom), (right, top) = outline.min, outline.max
     x, y = (left + right) / 2, (bottom + top) / 2
     yield (x, top + gap), {"ha": "center", "va": "bottom"}
     yield (x, bottom - gap), {"ha": "center", "va": "top"}
     yield (right + gap, y), {"ha": "left", "va": "center"}
     yield (left - gap, y), {"ha": "right", "va": "center"}
-
-
-def _box(corners: Float64) -> Any:
-    from matplotlib.transforms import Bbox
-
-    return Bbox(corners)

@@ -13,7 +13,7 @@ from roadbed.outputs.pictures import palette
 from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
 from roadbed.outputs.pictures.palette import label_image
 from roadbed.outputs.pictures.scene3d import box_corners
-from roadbed.outputs.pictures.vehicle import LENGTH, T_grid_vehicle, height_at, outline
+from roadbed.outputs.pictures.vehicle import LENGTH, height_at, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
 _PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
@@ -21,7 +21,7 @@ _PIXELS = 360  # of a square panel; about what a panel has on the page, so that 
 
 def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:
     """The same square around the vehicle in every map, so that panels can be compared."""
-    x, y, _ = T_grid_vehicle(ground).translation.tolist()
+    x, y, _ = ground.T_grid_vehicle.translation.tolist()
     left, right, bottom, top = ground.grid.extent
     half = min(_HALF_WIDTH, max(right - left, top - bottom) / 2)
     return x - half, x + half, y - half, y + half
@@ -42,7 +42,7 @@ def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
 
 def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
     """A strip along the vehicle's heading: points, and the elevation with two standard deviations."""
-    tilted = T_grid_vehicle(ground)
+    tilted = ground.T_grid_vehicle
     pose = Pose.from_euler(*tilted.translation, yaw=tilted.yaw)  # level: a slope must look like one
     points = pose.inverse() @ ground.points_grid
     strip = np.abs(points[:, 1]) < half_width
@@ -72,7 +72,7 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
     """Height of the ground with contour lines."""
     from matplotlib.ticker import MaxNLocator
 
-    base = T_grid_vehicle(ground).translation[2]
+    base = ground.T_grid_vehicle.translation[2]
     height = np.ma.masked_invalid(ground.elevation - base)
     sure = np.ma.masked_where(~(ground.variance < 0.2**2), height)
     low, high = _spread(sure, smallest=1.0)
