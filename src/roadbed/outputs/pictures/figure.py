@@ -88,12 +88,7 @@ def overview_figure(
         (
             "Occupancy with velocities",
             scene3d.occupancy_view(ground, occupancy, camera, size),
-            [
-                ("static", palette.STATIC),
-                ("moving", palette.MOVING),
-                ("free", palette.FREE),
-                ("unseen", palette.UNSEEN),
-            ],
+            list(palette.CELLS),
         ),
     )
     width, height = 3 * size[0], size[1] + _CAPTION

@@ -28,6 +28,7 @@ LABELS: dict[Label, tuple[str, str]] = {
     Label.LOW_OUTLIER: ("low outlier", LOW_OUTLIER),
     Label.UNKNOWN: ("unknown", UNKNOWN),
 }
+CELLS = (("static", STATIC), ("moving", MOVING), ("free", FREE), ("unseen", UNSEEN))  # of an occupancy grid
 
 
 def rgb(colour: str) -> NDArray[np.uint8]:

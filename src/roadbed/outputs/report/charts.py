@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import cycle
 from math import ceil, floor, log10
 
 import numpy as np
@@ -65,11 +66,12 @@ def lines(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str
 
 def key(names: Sequence[str]) -> str:
     """The colours of the series with their names."""
-    items = [
-        f'<span><i style="background:{SERIES[index % len(SERIES)]}"></i>{escape(name)}</span>'
-        for index, name in enumerate(names)
-    ]
-    return f'<p class="key">{"".join(items)}</p>'
+    return f'<p class="key">{swatches(zip(names, cycle(SERIES)))}</p>'
+
+
+def swatches(entries: Iterable[tuple[str, str]]) -> str:
+    """Names with their colours."""
+    return "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
 
 
 def _frame(high: float, unit: str, across: str, frames: int, low: float = 0.0) -> str:

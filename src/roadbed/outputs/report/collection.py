@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.io.atomic import write_file
-from roadbed.outputs.report.page import filled_page, gallery, percent, table, tile_row
+from roadbed.outputs.report.page import filled_page, gallery, links, percent, table, tile_row
 from roadbed.outputs.report.summary import Picture
 
 _NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
@@ -69,7 +69,7 @@ def _html(found: Collection) -> str:
         rows_title="Sequences",
         rows=f'<div class="scroll">{_sequences(found)}</div>',
         configuration=escape(found.configuration),
-        files=_reports(found),
+        files=links("Reports of the sequences", [(d.name, d.report) for d in found.sequences]),
         made=found.made,
     )
 
@@ -131,8 +131,3 @@ def _sequences(found: Collection) -> str:
         for d in found.sequences
     ]
     return table(head, rows)
-
-
-def _reports(found: Collection) -> str:
-    items = "".join(f'<li><a href="{escape(d.report)}">{escape(d.name)}</a></li>' for d in found.sequences)
-    return f"<h2>Reports of the sequences</h2><ul>{items}</ul>" if items else ""

@@ -27,19 +27,20 @@ def write_report(path: str | Path, run: RunSummary) -> Path:
 
 
 def report_html(run: RunSummary) -> str:
+    points = sum(frame.points for frame in run.frames)
     return filled_page(
         title=escape(run.title),
-        lead=_lead(run),
+        lead=f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>",
         tiles=_tiles(run),
         slider=_slider(run),
         run=table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
         timings=_timings(run),
         accuracy=_accuracy(run),
-        pictures=_pictures(run),
+        pictures=f"<h2>Pictures</h2>{gallery(run.pictures)}" if run.pictures else "",
         rows_title="Frames",
         rows=_frames(run),
         configuration=escape(run.configuration),
-        files=_files(run),
+        files=links("Files", [(name, name) for name in run.files]),
         made=run.made,
     )
 
@@ -48,11 +49,6 @@ def filled_page(*, made: datetime, **sections: str) -> str:
     """The page with its sections, HTML each."""
     page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
     return page.substitute(sections, version=escape(__version__), made=made.strftime("%Y-%m-%d %H:%M UTC"))
-
-
-def _lead(run: RunSummary) -> str:
-    points = sum(frame.points for frame in run.frames)
-    return f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>"
 
 
 def _tiles(run: RunSummary) -> str:
@@ -113,8 +109,7 @@ def _slide_key(run: RunSummary) -> str:
     entries.append(("elevation, paler where uncertain", palette.SURFACE))
     if any(frame.objects is not None for frame in run.frames):
         entries += [("static", palette.STATIC), ("moving", palette.MOVING), ("not seen", palette.UNSEEN)]
-    items = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
-    return f'<span class="key">{"".join(items)}</span>'
+    return f'<span class="key">{charts.swatches(entries)}</span>'
 
 
 def _timings(run: RunSummary) -> str:
@@ -162,10 +157,6 @@ def _accuracy(run: RunSummary) -> str:
     return out + table(("measure", "value"), rows)
 
 
-def _pictures(run: RunSummary) -> str:
-    return f"<h2>Pictures</h2>{gallery(run.pictures)}" if run.pictures else ""
-
-
 def gallery(pictures: Iterable[Picture]) -> str:
     """Pictures below each other, with their captions."""
     return "".join(
@@ -198,11 +189,10 @@ def _frames(run: RunSummary) -> str:
     return f'<div class="scroll">{table(head, rows)}</div>'
 
 
-def _files(run: RunSummary) -> str:
-    if not run.files:
-        return ""
-    items = "".join(f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in run.files)
-    return f"<h2>Files</h2><ul>{items}</ul>"
+def links(title: str, targets: Iterable[tuple[str, str]]) -> str:
+    """A list of links by name and address; nothing without links."""
+    items = "".join(f'<li><a href="{escape(address)}">{escape(name)}</a></li>' for name, address in targets)
+    return f"<h2>{title}</h2><ul>{items}</ul>" if items else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
