@@ -15,8 +15,9 @@ from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
-from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer, inside
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
 from roadbed.evaluate.occupancy_truth import TruthScorer
+from roadbed.evaluate.tracking import inside
 
 LATTICE = Grid.centred(40.0, 20.0, 0.2)
 

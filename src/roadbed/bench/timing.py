@@ -4,19 +4,22 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import count
 from os import cpu_count
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from roadbed.core.frames import Scan
+
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of repeated calls of one thing."""
+    """Milliseconds of repeated calls of one function."""
 
     median_ms: float
     p95_ms: float
@@ -53,6 +56,14 @@ def measure(
         processor_ms=1e3 * float(np.median(processor)),
         phases_ms={name: 1e3 * float(np.median(values)) for name, values in parts.items()},
     )
+
+
+def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+    """The sequence forwards and backwards, endlessly, with increasing time: the filters see no jump."""
+    step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
+    order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
+    for number in count():
+        yield replace(scans[order[number % len(order)]], time=step * number)
 
 
 def machine() -> dict[str, Any]:

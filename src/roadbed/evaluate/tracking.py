@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.core.tracked_objects import TrackedObject
@@ -109,14 +110,19 @@ def _assigned(
     return found
 
 
-def _holds(box: Float64, place: Float64, margin: float = 0.3) -> bool:
-    along, across = box[1] - box[0], box[3] - box[0]
-    offset = place - box.mean(axis=0)
-    for edge in (along, across):
-        length = max(float(np.linalg.norm(edge)), 1e-9)
-        if abs(float(offset @ edge)) / length > length / 2 + margin:
-            return False
-    return True
+def inside(footprint: Float64, x: ArrayLike, y: ArrayLike, margin: float = 0.0) -> NDArray[np.bool_]:
+    """Which points (x, y) lie in a rectangle given by its corners (4, 2), grown by `margin` on every side, m."""
+    centre = footprint.mean(axis=0)
+    within = np.ones(np.shape(x), bool)
+    for edge in (footprint[1] - footprint[0], footprint[3] - footprint[0]):
+        length = float(np.linalg.norm(edge))
+        offset = ((x - centre[0]) * edge[0] + (y - centre[1]) * edge[1]) / max(length, 1e-9)
+        within &= np.abs(offset) <= length / 2 + margin
+    return within
+
+
+def _holds(box: Float64, position: Float64, margin: float = 0.3) -> bool:
+    return bool(inside(box, *position, margin))
 
 
 def _extent_fits(item: TrackedObject, box: Float64) -> bool:

@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -66,24 +68,20 @@ class Terrain:
     def centreline(self, x: ArrayLike) -> tuple[Float64, Float64, Float64]:
         """y of the road's middle with its first and second derivative."""
         x = np.asarray(x, np.float64)
-        y, slope, curve = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-        for bend in self.bends:
-            k = 2 * np.pi / bend.wavelength
-            angle = k * x + bend.phase
-            y = y + bend.amplitude * np.sin(angle)
-            slope = slope + bend.amplitude * k * np.cos(angle)
-            curve = curve - bend.amplitude * k * k * np.sin(angle)
-        return y, slope, curve
+        return self._centreline(x, np.zeros_like(x), np.sin, np.cos)
 
     def centreline_at(self, x: float) -> tuple[float, float, float]:
-        """As `centreline` for one place, without the cost of arrays."""
-        y = slope = curve = 0.0
+        """As `centreline` for one x, without the cost of arrays."""
+        return self._centreline(x, 0.0, math.sin, math.cos)
+
+    def _centreline(self, x: Any, zero: Any, sin: Callable, cos: Callable) -> tuple[Any, Any, Any]:
+        y = slope = curve = zero
         for bend in self.bends:
             k = 2 * math.pi / bend.wavelength
             angle = k * x + bend.phase
-            y += bend.amplitude * math.sin(angle)
-            slope += bend.amplitude * k * math.cos(angle)
-            curve -= bend.amplitude * k * k * math.sin(angle)
+            y = y + bend.amplitude * sin(angle)
+            slope = slope + bend.amplitude * k * cos(angle)
+            curve = curve - bend.amplitude * k * k * sin(angle)
         return y, slope, curve
 
     def semantic(self, x: ArrayLike, y: ArrayLike) -> NDArray[np.uint16]:
