@@ -6,7 +6,6 @@ A value that no user should set is a named constant in the `model.py` of its sta
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -142,41 +141,3 @@ class OccupancyConfig(Stage):
     fusion: FusionConfig = FusionConfig()
     filter: FilterConfig = FilterConfig()
     objects: ObjectsConfig = ObjectsConfig()
-
-
-_STAYS = "removed in 1.0: now a constant"
-_RULE = "removed in 1.0: a rule is switched off by its name in occupancy.without"
-_CONSTANTS = """
-observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath sparse_hit face
-    height_spread detection ground_detection hit false_alarm hits clip ground_sigma
-filter: empty_to_dynamic static_to_dynamic dynamic_to_static stop_speed acceleration_per_speed2 diffusion survival
-    surface_sigma surface_floor
-filter.maturity: begin full radius static_rate decay free_radius free_decay
-filter.registration: span speed fewest_cells most_cells extent points same good gain small_same small_gain
-    standing_freed standing_same standing_gain slack least fast_speed fast_least refined_speed refined_reach
-    refined_slack spread sigma
-filter.birth: share speed traffic_spread fast_speed seed_radius seed_spread
-filter.moving: occupancy dynamic_share test_memory
-objects: join gate velocity_noise
-"""
-_SWITCHES = """
-observation: sparse sure_height mixed_free unknown_ground
-filter: compose acceleration_at_rest unobserved_survival sure_memory hits_only keep_unknown vacated_is_free
-    unknown_hit unknown_claim beside_moving unknown_free surface
-filter.maturity: enabled free_time
-filter.registration: enabled small standing_time fast_span fast_extent refined_span confirmed static_rate share trusted
-    floor
-filter.birth: traffic fast seeded
-filter.moving: old_share neighbours alike untested test_free age
-objects: lag body_gap
-"""
-
-
-def _named(text: str, reason: str) -> dict[str, str]:
-    """Dotted names of a table above, each with the reason why the key was removed."""
-    stages = re.findall(r"^([\w.]+): ([^:]*)$", text, re.MULTILINE)
-    return {f"occupancy.{stage}.{name}": reason for stage, names in stages for name in names.split()}
-
-
-# Keys of earlier configurations, and why each is refused.
-REMOVED = {**_named(_CONSTANTS, _STAYS), **_named(_SWITCHES, _RULE)}
