@@ -187,7 +187,7 @@ def test_masks_find_what_passes_through_a_place():
         x = np.concatenate([ground_x.ravel(), [0.1 + 0.2 * k, 9.1]])
         y = np.concatenate([ground_y.ravel(), [0.1, 0.1]])
         height = np.concatenate([np.zeros(ground_x.size), [1.0, 1.0]])  # a passer, and a post at 9.1
-        masks.learn(x, y, height)
+        masks.update(x, y, height)
     places_x, places_y = np.array([2.1, 9.1, 5.0]), np.array([0.1, 0.1, 0.1])
     assert masks.covers(10, places_x, places_y).tolist() == [True, False, False]
     assert masks.covers(24, places_x, places_y).tolist() == [False, False, True]

@@ -27,7 +27,7 @@ from roadbed.io.atomic import output_errors
 
 MARKER = "roadbed-batch.json"
 MAP = "map"
-_OF_MAP = "the map"  # in place of a sequence's name, which has no space
+_OF_MAP = "the map"  # instead of the name of a sequence, which has no space
 OnEvent = Callable[[Progress, dict[str, Any]], None]
 
 

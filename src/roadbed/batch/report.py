@@ -36,7 +36,7 @@ class LowestFrames:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
 
     def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
-        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns their entries for the manifest."""
         drawn = {slide.index: slide.data for slide in slides}
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"

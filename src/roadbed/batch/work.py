@@ -79,7 +79,7 @@ def complete_frames(job: Job, sequence: InputSequence) -> int | None:
 
 
 def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: str) -> str | None:
-    """None if the results are complete; else what is missing or has changed, empty if there are none."""
+    """None if the results are complete; else the reason to repeat it, empty if there are no results."""
     folder = job.of(sequence)
     known = SequenceManifest.read(folder)
     if known is None:

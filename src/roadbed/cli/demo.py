@@ -45,7 +45,7 @@ def demo(
     from roadbed.io.atomic import write_file
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pictures import overview_figure, png_bytes
-    from roadbed.outputs.pictures.scene3d import corner_camera, liveliness
+    from roadbed.outputs.pictures.scene3d import corner_camera, motion_score
     from roadbed.outputs.recording import RunFolder
     from roadbed.outputs.report import Picture
 
@@ -61,8 +61,8 @@ def demo(
     for result in progress(pipeline.run(scans), "processing", frames):
         folder.add(result)
         assert result.occupancy is not None
-        if (lively := liveliness(result.ground, result.occupancy)) >= most:
-            best, most = result, lively
+        if (score := motion_score(result.ground, result.occupancy)) >= most:
+            best, most = result, score
     assert best is not None
     assert best.occupancy is not None
     overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
@@ -80,7 +80,7 @@ def demo(
 
 
 def _next_steps(output: Path) -> str:
-    """What to look at and to run next; the commands work as printed, from any folder and environment."""
+    """Files to open and commands to run next; the commands work as printed, from any folder and environment."""
     import roadbed
 
     python, found = Path(sys.executable), shutil.which("roadbed")

@@ -118,7 +118,7 @@ def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str
 
 @contextmanager
 def _folder(output: Path, force: bool, request: Request, source: Any, settings: Config) -> Iterator[Show]:
-    """Into a folder, which has its report whatever ends the stream."""
+    """Into a folder; the report is also written after an error."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
     from roadbed.sources.read_options import files_of

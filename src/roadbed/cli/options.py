@@ -56,7 +56,7 @@ class Perception:
     """Options of every command that reads a source: how to read the scans and how to process them."""
 
     kind: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not tell.")
+        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
     ] = None
     start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
     stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
@@ -98,7 +98,7 @@ class Perception:
 class Request(Perception):
     """One source with the options for it."""
 
-    source: Annotated[str, typer.Argument(help="File, folder, bag, or simulated drive such as sim:city.")]
+    source: Annotated[str, typer.Argument(help="File, folder, bag, or simulated sequence such as sim:city.")]
 
     def scans(self, frames: int | None = None) -> Source:
         """The scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""

@@ -66,7 +66,7 @@ def simulate(
 
 
 def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
-    """True classes of the points as labels, for the picture."""
+    """True classes of the points as labels, for the image."""
     import numpy as np
 
     from roadbed.core.frames import Label

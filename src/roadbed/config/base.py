@@ -70,7 +70,7 @@ def _explain(model: type[Stage], item: Any) -> str:
 
 
 def _removed(removed: dict[str, str], name: str, found: Any) -> str:
-    """What to say of a removed key, or of the removed keys in a removed stage; empty if it was never there."""
+    """The message for a removed key, or for the removed keys of a removed stage; empty if it never existed."""
     given = [f"{name}.{key}" for key in found] if isinstance(found, dict) else []
     below = [key for key in removed if key.startswith(f"{name}.")]
     keys = [name] if name in removed else [key for key in given if key in removed] or below[:1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the ground stage. Values that belong to a rule are constants beside the code of that rule."""
+"""Parameters of the ground stage. Values that belong to a rule are constants next to its code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ GroundRule = Literal[
 
 
 class MountingConfig(Stage):
-    """Pose of the sensor over the road. What is not given is estimated from the first scans and tracked."""
+    """Pose of the sensor over the road. Values that are not given are estimated from the first scans and tracked."""
 
     estimate: bool = Field(True, description="estimate what is not given; off: it has to be given")
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
@@ -97,7 +97,7 @@ class TimeConfig(Stage):
         "largest_turn": "timeline.largest_turn, in degrees",
     }
 
-    motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
+    motion: Literal["rolling", "vehicle"] = Field("rolling", description="grid axes: the world's or the vehicle's")
     map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
 
 
@@ -166,7 +166,7 @@ class GroundConfig(Stage):
     """The ground method and its parameters."""
 
     method: Literal["stcrf", "variance"] = "stcrf"
-    without: tuple[GroundRule, ...] = Field((), description="rules of ours to switch off, by name")
+    without: tuple[GroundRule, ...] = Field((), description="rules to switch off, by name")
     mounting: MountingConfig = MountingConfig()
     stcrf: StcrfConfig = StcrfConfig()
     time: TimeConfig = TimeConfig()

@@ -16,7 +16,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 OccupancyRule = Literal[
     # observation
-    "obstacle_heights",  # a beam that passes high over a cell says little about it
+    "obstacle_heights",  # a beam that passes high over a cell counts less
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
     "unknown_ground",  # beams over unknown ground count less
@@ -30,9 +30,9 @@ OccupancyRule = Literal[
     "vacated_is_free",  # dynamic mass that moved out of a visible cell leaves it free
     "unknown_by_evidence",  # unknown mass is split by whether the cell was hit; without: 1/4 static, 1/4 dynamic
     "unseen_is_static",  # hit unknown mass is static unless what arrives there was tested
-    "births_beside_movers",  # more mass is born beside moving cells
+    "births_beside_movers",  # more mass is born next to moving cells
     "free_space_decay",  # unseen space soon is no longer surely free
-    "maturity",  # hits beside long static cells are static
+    "maturity",  # hits next to cells that have long been static are static
     "maturity_free_space",  # not where the cell was seen free for long
     # particles
     "surface_weights",  # particles of a cell are weighted by where in it beams returned

@@ -22,7 +22,7 @@ class Closing:
 
 
 class Closed:
-    """Takes the place of an engine after `close`: every use is refused with one line."""
+    """Replaces an engine after `close`: every use raises an error."""
 
     def __init__(self, owner: object) -> None:
         self._owner = type(owner).__name__

@@ -24,7 +24,7 @@ ElevationScorer = Callable[[int, GroundFrame], ElevationScore | None]
 
 @dataclass(frozen=True)
 class ReferenceElevation:
-    """A folder of .npy arrays indexed [y][x], one per scan in order; 0 or NaN where the reference knows nothing.
+    """A folder of .npy arrays indexed [y][x], one per scan in order; 0 or NaN where it is unknown.
 
     Only nodes that the scan supports are scored: at least `support` points within `reach` metres of the reference.
     """
@@ -85,9 +85,9 @@ def elevation_scorer(
 
 
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:
-    """Height and variance at any places of the grid frame; NaN outside, and where the nearest node is unknown.
+    """Height and variance at points of the grid frame; NaN outside, and where the nearest node is unknown.
 
-    The planes of the four nodes around a place are blended: by the nearest alone the surface would jump between nodes.
+    The planes of the four nodes around a point are blended: with the nearest alone the surface would have steps.
     """
     grid = frame.grid
     nearest = grid.index(x, y)

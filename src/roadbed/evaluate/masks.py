@@ -2,8 +2,8 @@
 """Regions with unannotated moving objects, which are excluded from the count of false alarms.
 
 A mask file is JSON: `rectangles` of [x_min, x_max, y_min, y_max], `strips` of [x_0, y_0, x_1, y_1, radius], both always
-masked, and `passers`: places where things pass, each {"rectangle" or "strip", "radius", "frames"?}. A cell of such a
-place through which something passed (hit in few scans, ground in others) masks its surroundings while it is hit.
+masked, and `passers`: regions that objects cross, each {"rectangle" or "strip", "radius", "frames"?}. A cell of such a
+region that an object crossed (hit in few scans, ground in others) masks its surroundings while it is hit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roadbed.core.errors import InputError
 from roadbed.io.files import read_text
 
 CELL = 0.2  # m, cells of passers
-MOST_HITS, LEAST_GROUND = 12, 8  # scans: what passes is hit at most, what it passes over is ground at least so often
+MOST_HITS, LEAST_GROUND = 12, 8  # scans in which a crossed cell is hit at most, and is ground at least
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class _Passers:
 
 
 class Masks:
-    """World-frame masks of one drive; passers are found from the scans themselves by `learn`."""
+    """World-frame masks of one sequence; `update` finds crossing objects from the scans themselves."""
 
     def __init__(self, rectangles: list, strips: list, passers: list[_Passers]) -> None:
         self.rectangles, self.strips, self.passers = rectangles, strips, passers
@@ -53,8 +53,8 @@ class Masks:
             raise InputError(f"{path}: expected 4 numbers per rectangle and 5 per strip")
         return cls(rectangles, strips, passers)
 
-    def learn(self, x: NDArray, y: NDArray, height: NDArray) -> None:
-        """Take one scan: places of its points in the world and their heights over the ground."""
+    def update(self, x: NDArray, y: NDArray, height: NDArray) -> None:
+        """Add one scan: x and y of its points in the world, and their heights over the ground, m."""
         hits, ground = {}, {}
         for k, item in enumerate(self.passers):
             near = _covers(item.region, x, y)
@@ -65,7 +65,7 @@ class Masks:
         self._places.clear()
 
     def covers(self, frame: int, x: NDArray, y: NDArray) -> NDArray[np.bool_]:
-        """Which places are masked in frame number `frame`."""
+        """Which points (x, y) are masked in frame number `frame`."""
         masked = np.zeros(np.shape(x), bool)
         for region in (*self.rectangles, *self.strips):
             masked |= _covers(region, x, y)

@@ -37,7 +37,7 @@ class Annotation:
 
 @dataclass
 class _Sight:
-    """What the filter said about one object in one frame."""
+    """Results of the filter for one object in one frame."""
 
     time: float
     centre: Float64  # (2,) m in the world, in the grid's frame without odometry
@@ -59,7 +59,7 @@ class _Frame:
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
     at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not scored: partly beyond the grid
-    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes whose velocity says so
+    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes that move by their velocity
 
 
 class BoxScorer:
@@ -74,7 +74,7 @@ class BoxScorer:
     def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], at_the_rim: Sequence[Annotation] = ()) -> None:
         """One frame with the boxes annotated in it, in the grid frame; nothing but masks is left out.
 
-        Of boxes that reach beyond the grid it is only known that what moves there does so rightly.
+        Of boxes that reach beyond the grid moving cells are never counted as false.
         """
         x, y = frame.grid.mesh()
         occupied = frame.static + frame.dynamic
@@ -129,7 +129,7 @@ class BoxScorer:
 
     @staticmethod
     def _unscored(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
-        """Footprints of what moves and is not scored: at the rim of the grid, or in sight too briefly."""
+        """Footprints of movers that are not scored: at the rim of the grid, or visible too briefly."""
         return {
             key: box.footprint
             for key, box in frame.at_the_rim.items()

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.geometry import Float64
 from roadbed.core.tracked_objects import TrackedObject
 
-GATE = 2.0  # m from a mover's middle to that of the object that stands for it, at most
+GATE = 2.0  # m between the centres of a mover and its object, at most
 EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is scored
 EXTENT_TOLERANCE = 0.25  # of the true length and width
 
@@ -43,7 +43,7 @@ class _Tally:
 def tracking_figures(frames: Sequence[TrackingFrame], movers: Sequence[str]) -> dict[str, Any]:
     """MOTA, MOTP, identity switches, fragments, and how often a mover is split or has its extent."""
     tally = _Tally()
-    last: dict[str, int] = {}  # the object that stood for a mover when it was last found
+    last: dict[str, int] = {}  # the last object of each mover
     lost: set[str] = set()  # movers that were found before, and are missed now
     first: dict[str, float] = {}
     for frame in frames:

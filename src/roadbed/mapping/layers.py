@@ -58,7 +58,7 @@ def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCach
 
 
 class MapLayers:
-    """`add` the frames of a sequence; `flush` writes what is in memory. Frames without odometry are skipped."""
+    """`add` the frames of a sequence; `flush` writes the tiles in memory. Frames without odometry are skipped."""
 
     def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
         self.folder, self._tile_m = Path(folder), SIDE * spacing
@@ -99,14 +99,14 @@ class MapLayers:
 
     def _add_points(self, points: Float32, label: NDArray, intensity: NDArray) -> None:
         kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
-        place = points.astype(np.float64)
-        tile = np.floor(place[:, :2] / self._tile_m).astype(np.int64)
+        position = points.astype(np.float64)
+        tile = np.floor(position[:, :2] / self._tile_m).astype(np.int64)
         for column, row in np.unique(tile, axis=0):
             here = (tile[:, 0] == column) & (tile[:, 1] == row)
             key = int(row), int(column)
             target = self._points.get(key) or self._points.add(key, PointTile())
             corner = np.array([column, row, 0.0]) * self._tile_m
-            target.add(place[here] - corner, intensity[here], kind[here], self.index.voxel)
+            target.add(position[here] - corner, intensity[here], kind[here], self.index.voxel)
         self._points.trim()
 
     def _add_cells(self, column: NDArray, row: NDArray, occupied: NDArray, free: NDArray) -> None:

@@ -20,7 +20,7 @@ from roadbed.mapping.points import GROUND, PointTile
 from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map five kilometres wide, so that neighbours are read once
-_MARGIN = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
+_MARGIN = 16  # nodes to each side for the consistency check: a small component is rarely longer
 
 
 class MapReader:

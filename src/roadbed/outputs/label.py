@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SemanticKITTI `.label` files: one uint32 per point, and the class that stands for each of Roadbed's labels there."""
+"""SemanticKITTI `.label` files: one uint32 per point, and the class for each label."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Label
 from roadbed.io.atomic import write_file
 
-# Classes by which SemanticKITTI's own tools colour and score the points as Roadbed means them.
+# Classes that SemanticKITTI's tools colour and score like the labels.
 SEMANTICKITTI_CLASS: dict[Label, int] = {
     Label.UNKNOWN: 0,  # unlabeled
     Label.GROUND: 40,  # road

@@ -58,7 +58,7 @@ class Part:
 
 
 def linked_or_copied(path: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system has no such item."""
+    """The same file under another name; a copy where the file system has no hard links."""
     with output_errors(target):
         try:
             os.link(path, target)
@@ -75,7 +75,7 @@ class RunFolder:
         self._out, self._config, self._layers, self._first = out, config, layers, first
         self._recorder = RunRecorder(source, config, command=out.command, first=first)
         self._objects: list[str] = []
-        self._last: Result | bytes | None = None  # the last frame, or its picture
+        self._last: Result | bytes | None = None  # the last frame, or its image
         self._names: set[str] = set()
         self._last_name = ""
 
@@ -95,7 +95,7 @@ class RunFolder:
         return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
 
     def _name(self, result: Result) -> str:
-        """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, are told apart by number."""
+        """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, get a number."""
         number = f"{self._first + len(self._names):06d}"
         name = result.scan.name or number
         if name in self._names:
@@ -105,7 +105,7 @@ class RunFolder:
         return name
 
     def finish(self, pictures: Iterable[Picture] = ()) -> RunSummary:
-        """Write objects, the last frame's picture and the report; returns what the report shows."""
+        """Write objects, the image of the last frame and the report; returns the summary of the report."""
         files = ["config.yaml"] if self._names else []
         if self._names and self._layers:
             files += ["labels/", "layers/"]
@@ -123,7 +123,7 @@ class RunFolder:
         return summary
 
     def finish_part(self) -> RunSummary:
-        """Finish a segment: write what `take` needs to append it."""
+        """Finish a segment: write the files that `take` appends."""
         summary = self._recorder.summary()
         Part([*summary.frames], summary.slides, self._objects, self._last_name).write(self._out)
         if self._last is not None:

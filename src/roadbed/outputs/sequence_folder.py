@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated drive as a SemanticKITTI-style folder, with the truth that data sets lack beside it."""
+"""A simulated sequence as a SemanticKITTI-style folder, with its exact truth."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def record_sequence(
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
-    Truth layers cover `reach` metres around the vehicle on world axes. What the scans do not know is truth:
-    the rig too, where the mounting is unknown.
+    Truth layers cover `reach` metres around the vehicle on world axes. With an unknown mounting the
+    rig is written into truth/.
     """
     if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
         raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")

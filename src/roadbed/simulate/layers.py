@@ -67,7 +67,7 @@ class Wave(Layer):
 
 @dataclass(frozen=True)
 class Ramp(Layer):
-    """A smooth rise along x between two places; its steepest slope is 1.5 rise / length."""
+    """A smooth rise along x between two positions; its steepest slope is 1.5 rise / length."""
 
     KIND: ClassVar[int] = heightfield.RAMP
     start: float
@@ -133,7 +133,7 @@ class Ditch(Layer):
 
 @dataclass(frozen=True)
 class Kerb(Layer):
-    """A step up beside the road; side streets of half width `crossing` cut it every `period` m of x."""
+    """A step up at the edge of the road; side streets of half width `crossing` cut it every `period` m of x."""
 
     KIND: ClassVar[int] = heightfield.KERB
     half_width: float

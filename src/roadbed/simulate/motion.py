@@ -25,7 +25,7 @@ class Pace:
     """Distance travelled over time: starts at `begin` with `initial` m/s, gains `acceleration` up to `speed`."""
 
     speed: float  # m/s
-    begin: float = -math.inf  # s; before it the object stands (with -inf it has always been at `speed`)
+    begin: float = -math.inf  # s; before it the object is at rest (with -inf it has always been at `speed`)
     acceleration: float = math.inf  # m/s^2
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Pace:
 
 
 class Path:
-    """Where an object is on the plane; a fixed place unless `moves` says otherwise."""
+    """Position of an object on the plane over time; fixed unless it `moves`."""
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         """x, y in metres and heading in radians."""
@@ -66,7 +66,7 @@ class _MovingPath(Path):
 
 @dataclass(frozen=True)
 class Fixed(Path):
-    """Stands still."""
+    """Static."""
 
     x: float
     y: float
@@ -78,7 +78,7 @@ class Fixed(Path):
 
 @dataclass(frozen=True)
 class Roadside(Path):
-    """Stands still beside the road: x, distance from the centreline, and heading relative to the road."""
+    """Static, next to the road: x, distance from the centreline, and heading relative to the road."""
 
     x: float
     offset: float
@@ -106,7 +106,7 @@ class Along(_MovingPath):
 
 @dataclass(frozen=True)
 class Straight(_MovingPath):
-    """Moves in a straight line from a place."""
+    """Moves in a straight line from (x, y)."""
 
     x: float
     y: float
@@ -174,7 +174,7 @@ def settle(terrain: Terrain, places: Float64, base: Float64, upright: NDArray[np
 def bodies_at(
     terrain: Terrain, paths: Sequence[Path], time: float, base: Float64, upright: NDArray[np.bool_]
 ) -> Bodies:
-    """Where bodies are at a time and how they move, by differences over 10 ms."""
+    """Poses and motion of bodies at a time, by differences over 10 ms."""
     step = 0.005
     places = [path.at(terrain, time + shift) for shift in (-step, 0.0, step) for path in paths]
     rotation, translation = settle(terrain, np.array(places).reshape(-1, 3), np.tile(base, (3, 1)), np.tile(upright, 3))
@@ -187,7 +187,7 @@ def bodies_at(
 
 @dataclass(frozen=True)
 class Odometry:
-    """How the measured pose strays from the true one. All zero: exact."""
+    """Errors of the measured poses. All zero: exact."""
 
     scale: float = 0.0  # standard deviation of the constant error of distance, a share
     drift: float = 0.0  # m per square root of metre travelled
@@ -196,7 +196,7 @@ class Odometry:
     angle_noise: float = 0.0  # rad, of each pose, not accumulated
 
     def measure(self, true: list[Pose], seed: int) -> list[Pose]:
-        """The poses an odometer would report, the first one exact up to noise."""
+        """Poses with these errors; the first one is exact up to noise."""
         if self == Odometry():
             return list(true)
         key = np.uint64(make_key(seed, 7001, 0))

@@ -18,7 +18,7 @@ _MISS = math.inf
 
 
 class Solids(NamedTuple):
-    """Parts of objects, in the world at one instant. Cylinders stand along their third axis."""
+    """Parts of objects, in the world at one instant. The axis of a cylinder is its third one."""
 
     kind: NDArray[np.int8]  # (n,)
     centre: NDArray[np.float64]  # (n, 3) m
@@ -167,7 +167,7 @@ def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
 
 @inlined(error_model="numpy")
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
-    """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
+    """A ray in the axes of a part, at its pose `lag` seconds after the solids' instant."""
     if lag != 0.0:
         obj = solids.object[part]
         # The object has moved on by lag: bring the ray back instead.
@@ -229,8 +229,8 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
 
 @inner(error_model="numpy")
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
-    """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
-    deep the ray enters loose parts such as tree crowns."""
+    """Distance to the nearest part and its row, (`limit`, -1) if there is none. `depth_draw` in [0, 1) sets how deep
+    the ray enters loose parts such as tree crowns."""
     ox, oy, oz = origin[0], origin[1], origin[2]
     ux, uy, uz = ray[0], ray[1], ray[2]
     rows, columns = grid.high.shape

@@ -17,7 +17,7 @@ from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.layers import Bend, Layer, Plane, Strip
 
-_FEW = 1000  # places, as many as one thread evaluates while another starts
+_GRAIN = 1000  # points per task: fewer are not worth another thread
 ROAD, PARKING, SIDEWALK, TERRAIN = 40, 44, 48, 72  # SemanticKITTI class ids
 
 
@@ -27,7 +27,7 @@ class Terrain:
 
     layers: tuple[Layer, ...] = (Plane(),)
     bends: tuple[Bend, ...] = ()
-    strips: tuple[Strip, ...] = ()  # the first that holds a place names its class
+    strips: tuple[Strip, ...] = ()  # the first strip that contains a point gives its class
     elsewhere: int = TERRAIN
     crossing: tuple[float, float, float] = (0.0, 0.0, 0.0)  # side streets as in Kerb: period, half width, offset
     compiled: heightfield.Field = field(init=False, repr=False, compare=False)
@@ -51,7 +51,7 @@ class Terrain:
     def height_and_slope(self, x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         values = np.empty((x.size, 3))
-        parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_FEW)
+        parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_GRAIN)
         return values[:, 0].reshape(x.shape), values[:, 1:].reshape(*x.shape, 2)
 
     def normal(self, x: ArrayLike, y: ArrayLike) -> Float64:

@@ -53,7 +53,7 @@ class FrameTruth:
     """The truth of one scan. `T_grid_sensor` names the frame of a grid, as in GroundFrame; None: the world."""
 
     time: float
-    T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
+    T_world_sensor: Pose  # exact, without the errors of the odometry; of a rig: of the vehicle
     T_world_vehicle: Pose
     is_ground: NDArray[np.bool_]  # (N,)
     object_id: NDArray[np.int32]  # (N,) 0: ground or spurious
@@ -105,7 +105,7 @@ class FrameTruth:
         below: float = 2.0,
         seen_below: float | None = None,
     ) -> OccupancyTruth:
-        """What reaches into the band between `above` and `below` metres over the ground, cell by cell.
+        """Objects that reach into the band between `above` and `below` metres over the ground, cell by cell.
 
         A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
         """
@@ -142,10 +142,10 @@ class FrameTruth:
         return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
 
 
-def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:
-    """(n, 3) m/s of the object in each row at each place: its own velocity and its turning."""
+def object_velocity(instant: Instant, obj: NDArray[np.int32], points: Float64) -> Float64:
+    """(n, 3) m/s of the object in each row at each point, with its rotation."""
     movements = instant.movements
-    arm = place - movements.origin[obj]
+    arm = points - movements.origin[obj]
     rate = movements.yaw_rate[obj]
-    turning = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
-    return movements.velocity[obj] + turning
+    rotation = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
+    return movements.velocity[obj] + rotation

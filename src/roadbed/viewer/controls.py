@@ -119,7 +119,7 @@ class Controls:
             lines.append(_score_line(shown))
         if not shown.settled:
             lines.append(f"{warning('Velocities warm up')} {shown.past} of {LONG_PAST} frames of past")
-        lines += [escape(note) for note in result.diagnostics]
+        lines += [escape(message) for message in result.diagnostics]
         return "<br>".join(lines)
 
     def _pick(self, event: Any) -> None:

@@ -63,7 +63,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
     primitive = {"attributes": attributes, "indices": add_array(parts, body, indices), "material": 0}
     image = add_view(parts, body, png)
     material: dict[str, Any] = {
-        # glTF ends at 1; three.js takes what it is given, and white needs more.
+        # glTF limits factors to 1, three.js does not; white needs more.
         "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}, "baseColorFactor": [*[BRIGHTNESS] * 3, 1.0]},
         "alphaMode": "BLEND" if blend else "OPAQUE",
         "doubleSided": True,
@@ -90,7 +90,7 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
 _INTO = np.array([[0.59719, 0.35458, 0.04823], [0.07600, 0.90834, 0.01566], [0.02840, 0.13383, 0.83777]])
 _OUT_OF = np.array([[1.60475, -0.53108, -0.07367], [-0.10208, 1.10813, -0.00605], [-0.00327, -0.07276, 1.07602]])
 _EXPOSURE = 1 / 0.6
-_WHITEST = 245  # the curve reaches white nowhere; what is nearer needs so much light that it drowns its neighbours
+_WHITEST = 245  # the curve never reaches white; brighter colours would outshine their neighbours
 BRIGHTNESS = 2.6  # the light that needs; textures hold values up to 1 and are multiplied by it
 
 

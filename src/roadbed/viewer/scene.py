@@ -28,7 +28,7 @@ _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 @dataclass(frozen=True)
 class Display:
-    """What is shown and how."""
+    """Display options."""
 
     colour: str = "label"
     point_size: float = 0.08

@@ -21,7 +21,7 @@ _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reac
 
 
 class GeoTiffWriter:
-    """A north-up raster of square tiles, each written once in any order; those never written know nothing.
+    """A north-up raster of square tiles, each written once in any order; the others have no data.
 
     `grid` says where the pixels' middles lie; its rows and columns are multiples of 64.
     """
@@ -41,7 +41,7 @@ class GeoTiffWriter:
         self._empty = self._append(np.full((SIDE, SIDE), nothing, self._dtype))
 
     def write(self, row: int, column: int, values: NDArray) -> None:
-        """A tile (64, 64) by its place in the grid, row 0 in the south."""
+        """A tile (64, 64) by its row and column, row 0 in the south."""
         if np.isfinite(values).any():
             number = (self._down - 1 - row) * self._across + column
             self._offsets[number], self._sizes[number] = self._append(values[::-1])
@@ -99,7 +99,7 @@ class GeoTiffWriter:
         self._file.write(struct.pack(f"<{word}", start))
 
     def _pad(self) -> int:
-        """Directories and their values begin at even places."""
+        """Directories and their values begin at even offsets."""
         if self._at % 2:
             self._file.write(b"\0")
             self._at += 1

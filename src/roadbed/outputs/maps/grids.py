@@ -48,7 +48,7 @@ def _write_rows(file: IO[bytes], values: NDArray) -> None:
 
 
 def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
-    """The static world: black occupied, white free, grey unknown. The description goes beside the image."""
+    """The static world: black occupied, white free, grey unknown. The description names the image."""
     assert stored.layers is not None
     cell = stored.layers.cell
     (first_row, last_row), (first, last) = block_of(stored.cell_keys, stored.folder)

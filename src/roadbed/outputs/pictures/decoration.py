@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every map panel shares: bare axes, a scale bar, a legend of colours, texts that do not collide."""
+"""Shared by map panels: bare axes, a scale bar, a legend of colours, texts that do not overlap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INK = "#2B2B2B"
 
 
 def map_axes(axes: Any, title: str, extent: tuple[float, float, float, float]) -> None:
-    """A title, fixed limits and no ticks: the scale bar tells the size."""
+    """A title, fixed limits and no ticks: the scale bar shows the size."""
     axes.set_xlim(extent[:2])
     axes.set_ylim(extent[2:])
     axes.set_title(title, loc="left")
@@ -59,10 +59,10 @@ def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
     return box
 
 
-def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
-    """A text beside each object, which is given by points (N, 2) around it; the first ones have the first choice.
+def annotate_objects(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
+    """A text next to each object, which is given by points (N, 2) around it; earlier objects come first.
 
-    A text that would cover another, an object, or what is to be kept clear is left out. Axes must have their limits.
+    A text that would cover another, an object, or an artist of `keep_clear` is left out. Axes must have their limits.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke

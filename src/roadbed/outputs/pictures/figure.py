@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole pictures of a frame: the figure with every panel, and the overview in three steps."""
+"""Figures of a frame: all panels, and the overview in three steps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STYLE: Any = {
 
 
 def frame_figure(ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = "") -> Any:
-    """Everything known about a frame: cloud from above and from the side, elevation, variance, occupancy, motion."""
+    """All results of a frame: cloud from above and from the side, elevation, variance, occupancy, motion."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -68,7 +68,7 @@ class _Sheet:
 def overview_figure(
     ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera | None = None, size: tuple[int, int] = (760, 580)
 ) -> Any:
-    """The raw cloud, the ground found in it, and what is occupied and moves, side by side in one perspective."""
+    """The raw cloud, the ground found in it, and the occupancy with moving objects, side by side in one perspective."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -136,7 +136,7 @@ def _arrows_between(figure: Any, height: float) -> None:
 def quick_image(
     ground: GroundFrame, occupancy: OccupancyFrame | None = None, size: tuple[int, int] = (560, 460)
 ) -> NDArray[np.uint8]:
-    """A frame in perspective in a fraction of a second: ground view, beside it occupancy where there is one."""
+    """A frame in perspective in a fraction of a second: the ground and, if given, the occupancy."""
     camera = scene3d.chase_camera(ground)
     views = [scene3d.ground_view(ground, camera, size)]
     if occupancy is not None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames as notebooks show them: a line of facts and a picture inside the page."""
+"""Frames in notebooks: a line of facts and an image inside the page."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class FramePicture:
 
 
 def picture_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FramePicture:
-    """Ground in every panel, beside it the occupancy where it is given; or an occupancy grid alone."""
+    """All panels of a ground frame, with those of the occupancy if it is given; or an occupancy grid alone."""
     if isinstance(frame, OccupancyFrame) and not others:
         return FramePicture(_grid_figure(frame))
     with_it = [type(other) for other in others]
@@ -47,9 +47,9 @@ def picture_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FramePictur
 
 
 def html_of(frame: GroundFrame | OccupancyFrame) -> str:
-    """Facts and picture; without its scan a ground frame is facts alone."""
+    """Facts and image; facts alone for a ground frame without its scan."""
     facts = _ground_facts(frame) if isinstance(frame, GroundFrame) else _occupancy_facts(frame)
-    lines = "".join(f"<li>{escape(note)}</li>" for note in frame.diagnostics)
+    lines = "".join(f"<li>{escape(message)}</li>" for message in frame.diagnostics)
     text = f"<p><b>{type(frame).__name__}</b>: {escape(facts)}</p>" + (f"<ul>{lines}</ul>" if lines else "")
     if isinstance(frame, GroundFrame) and frame.scan is None:
         return text

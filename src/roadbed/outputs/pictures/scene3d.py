@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three views that tell what Roadbed does: the raw cloud, the ground it found, what is occupied and moves."""
+"""Three views in perspective: the raw cloud, the ground found in it, and the occupancy with moving objects."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def box_corners(item: TrackedObject) -> Float64:
 
 
 def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
-    """Several places in each cell at the cell's height, (N, 3), so that cells near the camera leave no gaps."""
+    """Several points in each cell at its height, (N, 3), so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * grid.spacing
     places = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
     places[..., 0] = grid.x[:, None] + offsets
@@ -99,7 +99,7 @@ def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int
 
 
 def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
-    """Occupied cells stand up from the surface, darker towards their foot."""
+    """Occupied cells as columns on the surface, darker towards their foot."""
     rows, columns = np.nonzero(occupancy.static + occupancy.dynamic > 0.5)
     spacing = occupancy.grid.spacing
     moves = occupancy.dynamic[rows, columns] > occupancy.static[rows, columns]
@@ -145,8 +145,8 @@ def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame,
 _SLOWEST = 1.5  # m/s; slower objects may be mistakes
 
 
-def liveliness(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
-    """How much moves before the corner camera: long objects near the vehicle count most."""
+def motion_score(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
+    """How much moves in view of the corner camera: long objects near the vehicle count most."""
     T_vehicle_grid = ground.T_grid_vehicle.inverse()
     total = 0.0
     for item in occupancy.objects:

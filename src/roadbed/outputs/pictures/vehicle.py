@@ -8,7 +8,7 @@ import numpy as np
 from roadbed.core.frames import GroundFrame
 from roadbed.core.geometry import Float32, Float64, Grid
 
-LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car: pictures need a size to compare with
+LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car, for scale
 
 
 def outline(ground: GroundFrame) -> Float64:
@@ -28,7 +28,7 @@ def solid(ground: GroundFrame, spacing: float = 0.08) -> tuple[Float64, Float64]
 
 
 def _box(size: tuple[float, float, float], base: tuple[float, float, float], spacing: float) -> tuple[Float64, Float64]:
-    """Points on the top and sides of a box that stands on `base`, and the shade of each face."""
+    """Points on the top and sides of a box on `base`, and the shade of each face."""
     points, shades = [], []
     for axis, shade in ((0, 0.8), (1, 0.6), (2, 1.0)):
         u, v = [other for other in range(3) if other != axis]
@@ -42,7 +42,7 @@ def _box(size: tuple[float, float, float], base: tuple[float, float, float], spa
 
 
 def height_at(grid: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
-    """Elevation at any place by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
+    """Elevation at (x, y) by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
     u = (np.asarray(x, np.float64) - grid.x0) / grid.spacing
     v = (np.asarray(y, np.float64) - grid.y0) / grid.spacing
     column = np.clip(np.floor(u), 0, grid.columns - 2).astype(int)

@@ -20,7 +20,7 @@ def stacked_bars(names: Sequence[str], values: Sequence[NDArray[np.float64]], un
     """One bar per frame, one colour per stage; values[stage][frame]."""
     frames = len(values[0])
     total = np.sum(values, axis=0)
-    # A first frame that pays for compilation must not flatten all the others: bars that stand out are cut.
+    # The first frame includes compilation: bars that are much higher than the others are cut.
     usual = total[total <= 4 * np.median(total)]
     ceiling = _round_up(1.1 * float(usual.max()))
     step = (_WIDTH - _LEFT - 6) / frames

@@ -44,7 +44,7 @@ class Collection:
     sequences: Sequence[SequenceEntry]
     failures: Mapping[str, str]  # sequence: reason
     lowest: Sequence[Picture] = ()
-    remarks: Sequence[tuple[str, str]] = ()  # further lines of what was run
+    remarks: Sequence[tuple[str, str]] = ()  # further lines about the run
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 

@@ -68,7 +68,7 @@ def _tiles(run: RunSummary) -> str:
 
 
 def tile_row(tiles: Iterable[tuple[str, str]]) -> str:
-    """Large numbers, each with what it is."""
+    """Large numbers, each with its name."""
     return "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
 
 

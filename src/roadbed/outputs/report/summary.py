@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run was and gave: collected frame by frame, then frozen for the report."""
+"""Settings and results of a run, collected frame by frame for the report."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class RunSummary:
     frames: tuple[FrameRecord, ...]
     slides: tuple[Slide, ...] = ()
     pictures: tuple[Picture, ...] = ()
-    files: tuple[str, ...] = ()  # written beside the report, relative to it
+    files: tuple[str, ...] = ()  # written next to the report, relative to it
     protocol: str = "patchwork++"
     accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
     machine: str = field(default_factory=lambda: _machine())
@@ -90,7 +90,7 @@ class RunSummary:
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
 
     def measured(self) -> list[FrameRecord]:
-        """The frames whose times tell how fast it is: not those that warm up, unless there are no others."""
+        """Frames whose times count: those without warm-up, unless there are no others."""
         return [frame for frame in self.frames if not frame.warming] or list(self.frames)
 
     def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
@@ -131,7 +131,7 @@ class RunRecorder:
     def add(
         self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
     ) -> FrameRecord:
-        """Take one frame's numbers, and its image if it is one of those the slider keeps."""
+        """Add the figures of one frame, and its image if it is one of those for the slider."""
         from roadbed.outputs.pictures import quick_image
 
         index = self._first + len(self._frames)
@@ -154,7 +154,7 @@ class RunRecorder:
         return record
 
     def extend(self, frames: Iterable[FrameRecord], slides: Iterable[Slide]) -> None:
-        """Take what another recorder has of the frames that follow."""
+        """Append the frames and slides of another recorder."""
         self._frames += frames
         self._slides += slides
         self._thin_out()
@@ -206,7 +206,7 @@ def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
 
 
 def _title(location: str) -> str:
-    """A source as people call it: a file or folder by its name, whatever folders it lies in."""
+    """A short name of a source: of a file or folder its own name, without parents."""
     path, _ = parse_location(location)
     return Path(path).resolve().name or location if os.path.exists(path) else location
 

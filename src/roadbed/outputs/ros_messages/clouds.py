@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PointCloud2 from scans, and with results beside every field that came in: bit for bit, in the input's own layout."""
+"""PointCloud2 from scans; results are added to the fields of an input cloud, whose bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def part_of_cloud(messages: RosMessages, cloud: Any, keep: NDArray[np.bool_]) ->
 
 
 def _records(cloud: Any) -> NDArray[np.void]:
-    """Each point's bytes as one record (N,), which is copied as a whole; whatever lies between the rows is left out."""
+    """Each point's bytes as one record (N,), which is copied as a whole; padding between rows is left out."""
     width, height, step = int(cloud.width), int(cloud.height), int(cloud.point_step)
     if not width * height:
         return np.zeros(0, f"V{step}")

@@ -37,7 +37,7 @@ TOPICS = GROUND_TOPICS | OCCUPANCY_TOPICS
 
 @dataclass(frozen=True)
 class FrameNames:
-    """What frames are called. What lies on the lattice is in `lattice`, and `tf` says where that is."""
+    """Names of the frames. Results on the grid are in the frame `grid`, whose pose is published on `tf`."""
 
     world: str = "odom"
     vehicle: str = "base_link"
@@ -45,7 +45,7 @@ class FrameNames:
 
 
 class ResultMessages:
-    """The messages of one result, each made when it is asked for.
+    """The messages of one result, each made on demand.
 
     `cloud` is the message that the scan came in, if it did: its fields, bytes and stamp are kept as they are.
     """
@@ -68,7 +68,7 @@ class ResultMessages:
         return getattr(self, f"_{topic}")()
 
     def _tf(self) -> Any:
-        """Where the lattice lies: in the odometry's world, else at the vehicle, else at the sensor."""
+        """Pose of the grid: in the world of the odometry, else relative to the vehicle, else to the sensor."""
         ground, scan = self._result.ground, self._result.scan
         if ground.T_world_grid is not None:
             parent, T_parent_lattice = self._names.world, ground.T_world_grid

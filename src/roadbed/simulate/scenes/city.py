@@ -13,7 +13,7 @@ from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 60.0  # s
-SPEED = 8.0  # m/s of the own vehicle
+SPEED = 8.0  # m/s of the ego vehicle
 _FIRST, _LAST = -140.0, DURATION * SPEED + 140.0
 _HALF_ROAD = 5.5
 _BLOCK, _SIDE_STREET, _CORNER = 90.0, 4.0, 60.0
@@ -125,7 +125,7 @@ def _traffic(seed: int, density: float) -> list[o.SceneObject]:
 
 def _people(seed: int, density: float) -> list[o.SceneObject]:
     found: list[o.SceneObject] = []
-    if density > 0:  # beside the wall
+    if density > 0:  # along the wall
         found.append(o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
     for side in (1, -1):
         rng = RandomStream(seed, 5, side + 1)

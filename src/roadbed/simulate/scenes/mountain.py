@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop beside it, and a tunnel."""
+"""A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop below it, and a tunnel."""
 
 from __future__ import annotations
 

@@ -13,10 +13,10 @@ from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 40.0  # s
-SPEED = 1.0  # m/s of the own vehicle
+SPEED = 1.0  # m/s of the ego vehicle
 _HALF_ROAD = 4.2
 _LANE = 1.9
-_FIRST_PASSES, _EVERY = 3.0, 9.0  # s at which a car is abreast of the own vehicle, and the time between cars
+_FIRST_PASSES, _EVERY = 3.0, 9.0  # s at which a car is abreast of the ego vehicle, and the time between cars
 _PASSING_SPEED = 6.0  # m/s
 
 
@@ -62,7 +62,7 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
 
 
 def _passing() -> list[o.SceneObject]:
-    """Cars on the right lane, one abreast of the own vehicle every few seconds."""
+    """Cars on the right lane, one abreast of the ego vehicle every few seconds."""
     found = []
     for number in range(int(DURATION / _EVERY)):
         abreast = _FIRST_PASSES + number * _EVERY

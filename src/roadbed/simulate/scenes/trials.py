@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small scenes that try one ability each."""
+"""Small scenes, each for one test."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def low_obstacles(seed: int, density: float) -> Scene:
 
 
 def stand_start(seed: int, density: float) -> Scene:
-    """The own vehicle stands; a car ahead starts from rest after 2 s at 2 m/s^2."""
+    """The ego vehicle stands still; a car ahead starts from rest after 2 s at 2 m/s^2."""
     half_road = 5.5
     terrain = Terrain(
         layers=(Crown(0.08, half_road), Kerb(half_road, 0.12)),
