@@ -18,9 +18,9 @@ from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
-from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.panels import motion
-from roadbed.outputs.pictures.scene3d import chase_camera, corner_camera, ground_view, motion_score
+from roadbed.outputs.images import frame_figure, overview_figure, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.panels import motion
+from roadbed.outputs.images.scene3d import chase_camera, corner_camera, ground_view, motion_score
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"

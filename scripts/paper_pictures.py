@@ -18,11 +18,11 @@ from matplotlib.patches import Patch, Rectangle
 
 import roadbed
 from roadbed.core.frames import GroundFrame
-from roadbed.outputs.pictures import palette, png_bytes
-from roadbed.outputs.pictures.figure import STYLE
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.scene3d import Image, chase_camera, mesh_edges
-from roadbed.outputs.pictures.vehicle import height_at, solid
+from roadbed.outputs.images import palette, png_bytes
+from roadbed.outputs.images.figure import STYLE
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.scene3d import Image, chase_camera, mesh_edges
+from roadbed.outputs.images.vehicle import height_at, solid
 
 PAPER = roadbed.Config.preset("paper")
 ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})

@@ -17,7 +17,7 @@ from roadbed.mapping.points import GROUND
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
 from tests.mapping.maps import plane, write_plane_map
-from tests.outputs.frames_for_pictures import occupancy_frame
+from tests.outputs.frames_for_images import occupancy_frame
 
 
 def add_survey(folder, seed, T=None):

@@ -17,7 +17,7 @@ from roadbed.outputs.label import semantickitti_classes
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
 from roadbed.sources import open_source
-from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
+from tests.outputs.frames_for_images import ground_frame, occupancy_frame
 
 # Every number differs, so that no two of them can change places unnoticed.
 CAR = TrackedObject(

@@ -13,7 +13,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from roadbed.config import Config
-from roadbed.outputs.pictures import palette
+from roadbed.outputs.images import palette
 from roadbed.viewer import Viewer
 from tests.viewer.conftest import ShortDrive, wait_until
 

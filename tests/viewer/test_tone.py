@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.outputs.pictures import palette
+from roadbed.outputs.images import palette
 from roadbed.viewer.drape import BRIGHTNESS, before_tone_mapping
 
 

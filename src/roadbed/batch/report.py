@@ -13,8 +13,8 @@ from roadbed.batch.manifest import SequenceManifest, read_run
 from roadbed.batch.sequences import InputSequence
 from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.pictures import quick_image
-from roadbed.outputs.report import FrameRecord, Picture, Slide
+from roadbed.outputs.images import quick_image
+from roadbed.outputs.report import FrameRecord, ReportImage, Slide
 from roadbed.outputs.report.collection import Collection, SequenceEntry, write_collection
 from roadbed.outputs.report.summary import webp_bytes
 from roadbed.pipeline import Result
@@ -54,7 +54,7 @@ def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[M
     return sorted(entries, key=by_score)[:count]
 
 
-_MOST_PICTURES = 12
+_MOST_IMAGES = 12
 
 
 def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> Path:
@@ -79,13 +79,13 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
             )
         )
         lowest += [(by_score(entry), sequence.name, entry) for entry in known.lowest]
-    pictures = []
-    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_PICTURES]:
+    images = []
+    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_IMAGES]:
         score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
         caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
-        picture = job.sequences / name / entry["picture"]
-        if picture.is_file():
-            pictures.append(Picture(caption, picture.read_bytes(), "webp"))
+        image = job.sequences / name / entry["picture"]
+        if image.is_file():
+            images.append(ReportImage(caption, image.read_bytes(), "webp"))
     remarks = [
         ("sequences", f"{progress.done} done, {progress.kept} kept from before, {progress.left} not done"),
         ("workers lost and replaced", str(progress.retries)),
@@ -95,7 +95,5 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
         remarks.append(("stopped early", progress.stopped))
     path = job.folder / "report.html"
     configuration = job.config.dumps()
-    write_collection(
-        path, Collection("Batch", job.command, configuration, entries, progress.failures, pictures, remarks)
-    )
+    write_collection(path, Collection("Batch", job.command, configuration, entries, progress.failures, images, remarks))
     return path

@@ -133,17 +133,17 @@ def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> E
     with atomic_folder(job.of(sequence), job.unfinished) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, ids = RunFolder(out, sequence.location, job.config, job.layers), Ids()
-        for place, fact in zip(folders, facts):
-            part = Part.read(place)
-            recording.take(place, part, ids.of_segment(part.objects, part.last, fact["seen"]))
+        for segment_dir, fact in zip(folders, facts):
+            part = Part.read(segment_dir)
+            recording.take(segment_dir, part, ids.of_segment(part.objects, part.last, fact["seen"]))
         if job.map:
-            maps = [MapReader(place / "map") for place in folders if (place / "map" / "map.json").exists()]
+            maps = [MapReader(part / "map") for part in folders if (part / "map" / "map.json").exists()]
             if maps:
                 merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
         _claim_map(out, folder / "map")
         lowest = lowest_of(entry for fact in facts for entry in fact["lowest"])
         for entry in lowest:
-            drawn = next(place / entry["picture"] for place in folders if (place / entry["picture"]).exists())
+            drawn = next(path for part in folders if (path := part / entry["picture"]).exists())
             (folder / LOWEST).mkdir(exist_ok=True)
             linked_or_copied(drawn, out.file(entry["picture"]))
         summary = recording.finish()

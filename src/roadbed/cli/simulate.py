@@ -38,7 +38,7 @@ def simulate(
     Writes a SemanticKITTI-style folder: velodyne, labels, poses, times, truth layers.
     """
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.pictures.scan import draw_scan
+    from roadbed.outputs.images.scan import draw_scan
     from roadbed.outputs.sequence_folder import PARTS, record_sequence
     from roadbed.sources.simulator import SimulatorSource
 

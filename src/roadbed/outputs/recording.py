@@ -19,10 +19,10 @@ from roadbed.core.tracked_objects import TrackedObject
 from roadbed.io.atomic import output_errors, write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.images import save_frame_image
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import result_arrays, write_arrays
-from roadbed.outputs.pictures import save_frame_picture
-from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, Slide, write_report
+from roadbed.outputs.report import FrameRecord, ReportImage, RunRecorder, RunSummary, Slide, write_report
 from roadbed.pipeline import Result
 
 _NAME = "part.json"
@@ -104,7 +104,7 @@ class RunFolder:
         self._last_name = name
         return name
 
-    def finish(self, pictures: Iterable[Picture] = ()) -> RunSummary:
+    def finish(self, images: Iterable[ReportImage] = ()) -> RunSummary:
         """Write objects, the image of the last frame and the report; returns the summary of the report."""
         files = ["config.yaml"] if self._names else []
         if self._names and self._layers:
@@ -112,13 +112,13 @@ class RunFolder:
         if self._objects:
             write_file(self._out.file("objects.jsonl"), "".join(line + "\n" for line in self._objects))
             files.append("objects.jsonl")
-        shown = tuple(pictures)
+        shown = tuple(images)
         if self._last is not None:
-            picture = self._out.file("last-frame.png")
-            self._draw_last(picture)
-            shown = (Picture("The last frame", picture.read_bytes()), *shown)
-            files.append(picture.name)
-        summary = self._recorder.summary(pictures=shown, files=tuple(files))
+            image = self._out.file("last-frame.png")
+            self._draw_last(image)
+            shown = (ReportImage("The last frame", image.read_bytes()), *shown)
+            files.append(image.name)
+        summary = self._recorder.summary(images=shown, files=tuple(files))
         write_report(self._out.file("report.html"), summary)
         return summary
 
@@ -153,7 +153,7 @@ class RunFolder:
         if isinstance(self._last, bytes):
             write_file(path, self._last)
         elif self._last is not None:
-            save_frame_picture(path, self._last.ground, self._last.occupancy)
+            save_frame_image(path, self._last.ground, self._last.occupancy)
 
 
 def _plain(item: TrackedObject) -> dict[str, Any]:

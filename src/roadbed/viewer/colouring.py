@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.outputs.pictures import palette
+from roadbed.outputs.images import palette
 
 
 def box(content: str) -> str:

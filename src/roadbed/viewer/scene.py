@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
-from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, surface_height
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.scene3d import box_corners, surface_certainty
+from roadbed.outputs.images.vehicle import HEIGHT, LENGTH, WIDTH, surface_height
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
 from roadbed.viewer.drape import before_tone_mapping, draped_glb

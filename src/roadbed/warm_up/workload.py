@@ -23,7 +23,7 @@ from roadbed.occupancy.objects.arrays import MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
-from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.outputs.images.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source
 from roadbed.sources.formats import lzf

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of many sequences: scores, lowest-scoring frames with pictures, slowest stages, failures."""
+"""The report of many sequences: scores, lowest-scoring frames with images, slowest stages, failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from roadbed.io.atomic import write_file
 from roadbed.outputs.report.page import filled_page, gallery, links, percent, table, tile_row
-from roadbed.outputs.report.summary import Picture
+from roadbed.outputs.report.summary import ReportImage
 
 _NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
 
@@ -43,7 +43,7 @@ class Collection:
     configuration: str
     sequences: Sequence[SequenceEntry]
     failures: Mapping[str, str]  # sequence: reason
-    lowest: Sequence[Picture] = ()
+    lowest: Sequence[ReportImage] = ()
     remarks: Sequence[tuple[str, str]] = ()  # further lines about the run
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -56,7 +56,7 @@ def write_collection(path: Path, found: Collection) -> None:
 def _html(found: Collection) -> str:
     frames = sum(sequence.frames for sequence in found.sequences)
     failed = f", {len(found.failures)} failed" if found.failures else ""
-    pictures = f"<h2>The lowest frames</h2>{gallery(found.lowest)}" if found.lowest else ""
+    images = f"<h2>The lowest frames</h2>{gallery(found.lowest)}" if found.lowest else ""
     return filled_page(
         title=escape(found.title),
         lead=f"{len(found.sequences):,} sequences complete{failed}, {frames:,} frames",
@@ -65,7 +65,7 @@ def _html(found: Collection) -> str:
         run=table((), [("command", found.command), *found.remarks]),
         timings=_stages(found),
         accuracy=_scores(found),
-        pictures=pictures,
+        pictures=images,
         rows_title="Sequences",
         rows=f'<div class="scroll">{_sequences(found)}</div>',
         configuration=escape(found.configuration),

@@ -17,7 +17,7 @@ import numpy as np
 from roadbed import __version__
 from roadbed.io.atomic import write_file
 from roadbed.outputs.report import charts
-from roadbed.outputs.report.summary import FrameRecord, Picture, RunSummary
+from roadbed.outputs.report.summary import FrameRecord, ReportImage, RunSummary
 
 
 def write_report(path: str | Path, run: RunSummary) -> Path:
@@ -36,7 +36,7 @@ def report_html(run: RunSummary) -> str:
         run=table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
         timings=_timings(run),
         accuracy=_accuracy(run),
-        pictures=f"<h2>Pictures</h2>{gallery(run.pictures)}" if run.pictures else "",
+        pictures=f"<h2>Pictures</h2>{gallery(run.images)}" if run.images else "",
         rows_title="Frames",
         rows=_frames(run),
         configuration=escape(run.configuration),
@@ -103,7 +103,7 @@ def _slide_text(frame: FrameRecord) -> str:
 
 
 def _slide_key(run: RunSummary) -> str:
-    from roadbed.outputs.pictures import palette
+    from roadbed.outputs.images import palette
 
     entries = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("overhang", palette.OVERHANG)]
     entries.append(("elevation, paler where uncertain", palette.SURFACE))
@@ -157,12 +157,12 @@ def _accuracy(run: RunSummary) -> str:
     return out + table(("measure", "value"), rows)
 
 
-def gallery(pictures: Iterable[Picture]) -> str:
-    """Pictures below each other, with their captions."""
+def gallery(images: Iterable[ReportImage]) -> str:
+    """Images below each other, with their captions."""
     return "".join(
-        f'<figure><img src="{data_url(picture.data, picture.kind)}" alt="{escape(picture.caption)}">'
-        f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
-        for picture in pictures
+        f'<figure><img src="{data_url(image.data, image.kind)}" alt="{escape(image.caption)}">'
+        f"<figcaption>{escape(image.caption)}</figcaption></figure>"
+        for image in images
     )
 
 

@@ -57,8 +57,8 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A larger picture with a caption."""
+class ReportImage:
+    """An image with a caption."""
 
     caption: str
     data: bytes
@@ -75,7 +75,7 @@ class RunSummary:
     configuration: str  # YAML
     frames: tuple[FrameRecord, ...]
     slides: tuple[Slide, ...] = ()
-    pictures: tuple[Picture, ...] = ()
+    images: tuple[ReportImage, ...] = ()
     files: tuple[str, ...] = ()  # written next to the report, relative to it
     protocol: str = "patchwork++"
     accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
@@ -132,7 +132,7 @@ class RunRecorder:
         self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
     ) -> FrameRecord:
         """Add the figures of one frame, and its image if it is one of those for the slider."""
-        from roadbed.outputs.pictures import quick_image
+        from roadbed.outputs.images import quick_image
 
         index = self._first + len(self._frames)
         record = FrameRecord(
@@ -167,7 +167,7 @@ class RunRecorder:
 
     def summary(
         self,
-        pictures: tuple[Picture, ...] = (),
+        images: tuple[ReportImage, ...] = (),
         files: tuple[str, ...] = (),
         accuracy: Mapping[str, str] | None = None,
     ) -> RunSummary:
@@ -178,7 +178,7 @@ class RunRecorder:
             configuration=self.config.dumps(),
             frames=tuple(self._frames),
             slides=tuple(self._slides),
-            pictures=pictures,
+            images=images,
             files=files,
             protocol=self.protocol,
             accuracy=accuracy or {},
@@ -197,7 +197,7 @@ def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwor
 
 
 def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
-    """An RGB image as WebP, which every browser shows and which is small for pictures of points."""
+    """An RGB image as WebP, which every browser shows and which is small for images of points."""
     from PIL import Image
 
     buffer = BytesIO()
@@ -212,7 +212,7 @@ def _title(location: str) -> str:
 
 
 def _shares(ground: GroundFrame) -> dict[str, float]:
-    from roadbed.outputs.pictures.palette import LABELS
+    from roadbed.outputs.images.palette import LABELS
 
     count = np.bincount(ground.label, minlength=len(LABELS)) / max(len(ground.label), 1)
     return {name: float(count[label]) for label, (name, _) in LABELS.items()}

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.outputs.pictures import palette, panels, scene3d
-from roadbed.outputs.pictures.perspective import Camera
+from roadbed.outputs.images import palette, panels, scene3d
+from roadbed.outputs.images.perspective import Camera
 
 _MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
 _CAPTION = 110  # pixels over the views of the overview
@@ -153,7 +153,7 @@ def png_bytes(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def save_frame_picture(
+def save_frame_image(
     path: str | Path, ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = ""
 ) -> Path:
     """Write the figure of a frame as PNG; the file appears whole or not at all."""

@@ -15,14 +15,14 @@ from PIL import Image
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Label
-from roadbed.outputs.pictures import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.decoration import round_length
-from roadbed.outputs.pictures.palette import label_image
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.scan import draw_scan
-from roadbed.outputs.pictures.scene3d import chase_camera, ground_view, occupancy_view, raw_view
-from roadbed.outputs.pictures.vehicle import height_at, outline
-from tests.outputs.frames_for_pictures import SLOPE, ground_frame, occupancy_frame
+from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.decoration import round_length
+from roadbed.outputs.images.palette import label_image
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.scan import draw_scan
+from roadbed.outputs.images.scene3d import chase_camera, ground_view, occupancy_view, raw_view
+from roadbed.outputs.images.vehicle import height_at, outline
+from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
 
 def pixels_of(image, colour, tolerance=12):

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.vehicle import solid, surface_height
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.vehicle import solid, surface_height
 
 Image = NDArray[np.uint8]
 

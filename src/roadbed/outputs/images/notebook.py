@@ -14,14 +14,14 @@ import numpy as np
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.io.atomic import write_file
-from roadbed.outputs.pictures import panels
-from roadbed.outputs.pictures.figure import STYLE, frame_figure, png_bytes
+from roadbed.outputs.images import panels
+from roadbed.outputs.images.figure import STYLE, frame_figure, png_bytes
 
 _SIDE = 6.0  # inches of the map of a lone occupancy grid
 
 
 @dataclass(frozen=True)
-class FramePicture:
+class FrameImage:
     """A drawn frame."""
 
     figure: Any
@@ -35,13 +35,13 @@ class FramePicture:
         return png_bytes(self.figure)
 
 
-def picture_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FramePicture:
+def image_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FrameImage:
     """All panels of a ground frame, with those of the occupancy if it is given; or an occupancy grid alone."""
     if isinstance(frame, OccupancyFrame) and not others:
-        return FramePicture(_grid_figure(frame))
+        return FrameImage(_grid_figure(frame))
     with_it = [type(other) for other in others]
     if isinstance(frame, GroundFrame) and with_it in ([], [OccupancyFrame]):
-        return FramePicture(frame_figure(frame, *others))
+        return FrameImage(frame_figure(frame, *others))
     found = ", ".join(kind.__name__ for kind in with_it)
     raise InputError(f"{type(frame).__name__}.plot({found}): expected nothing, or a ground frame's occupancy frame")
 
@@ -53,7 +53,7 @@ def html_of(frame: GroundFrame | OccupancyFrame) -> str:
     text = f"<p><b>{type(frame).__name__}</b>: {escape(facts)}</p>" + (f"<ul>{lines}</ul>" if lines else "")
     if isinstance(frame, GroundFrame) and frame.scan is None:
         return text
-    image = b64encode(picture_of(frame)._repr_png_()).decode()
+    image = b64encode(image_of(frame)._repr_png_()).decode()
     return f'{text}<img alt="{escape(facts)}" style="max-width:100%" src="data:image/png;base64,{image}">'
 
 

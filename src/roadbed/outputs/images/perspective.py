@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.kernels.jit import njit
-from roadbed.outputs.pictures.palette import rgb
+from roadbed.outputs.images.palette import rgb
 
 _NEAREST = 0.3  # m; nearer points are not drawn
 

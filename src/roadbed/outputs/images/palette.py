@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One set of colours for pictures, report and viewer, from Okabe and Ito's palette for colour-blind readers."""
+"""One set of colours for images, report and viewer, from Okabe and Ito's palette for colour-blind readers."""
 
 from __future__ import annotations
 

@@ -9,11 +9,11 @@ import numpy as np
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Pose
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.decoration import annotate_objects, legend, map_axes, scale_bar
-from roadbed.outputs.pictures.palette import label_image
-from roadbed.outputs.pictures.scene3d import box_corners
-from roadbed.outputs.pictures.vehicle import LENGTH, height_at, outline
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.decoration import annotate_objects, legend, map_axes, scale_bar
+from roadbed.outputs.images.palette import label_image
+from roadbed.outputs.images.scene3d import box_corners
+from roadbed.outputs.images.vehicle import LENGTH, height_at, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
 _PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost

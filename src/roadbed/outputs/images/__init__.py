@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from roadbed.outputs.pictures.animation import save_animation
-from roadbed.outputs.pictures.figure import (
+from roadbed.outputs.images.animation import save_animation
+from roadbed.outputs.images.figure import (
     frame_figure,
     overview_figure,
     png_bytes,
     quick_image,
-    save_frame_picture,
+    save_frame_image,
 )
 
 __all__ = [
@@ -18,5 +18,5 @@ __all__ = [
     "png_bytes",
     "quick_image",
     "save_animation",
-    "save_frame_picture",
+    "save_frame_image",
 ]
