@@ -22,7 +22,6 @@ from roadbed.simulate.drive import Drive
 from roadbed.simulate.truth import FrameTruth
 from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
-_ANNOTATED = ("car", "truck", "cyclist", "pedestrian")  # kinds that get a box
 PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", "objects.jsonl", RIG_FILE)
 
 
@@ -45,7 +44,7 @@ def record_sequence(
         write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
-        boxes.append({"frame": len(boxes), "objects": list(_boxes(truth))})
+        boxes.append({"frame": len(boxes), "objects": list(truth.annotations())})
         yield scan
     if drive.odometry is not None:
         _write_lines(
@@ -97,22 +96,3 @@ def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
     write_file(path, "".join(f"{line}\n" for line in lines))
-
-
-def _boxes(truth: FrameTruth) -> Iterator[dict[str, Any]]:
-    """Boxes of road users in the sensor frame with their velocity, as data sets annotate them."""
-    T_sensor_world = truth.T_world_sensor.inverse()
-    for item in truth.objects():
-        if item.kind not in _ANNOTATED:
-            continue
-        corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * item.size[:2] / 2
-        bottom = (T_sensor_world @ item.T_world_object) @ np.column_stack([corners, np.zeros(4)])
-        yield {
-            "id": str(item.id),
-            "kind": item.kind,
-            "footprint": np.round(bottom[:, :2], 4).tolist(),
-            "z": round(float(bottom[:, 2].mean()), 4),
-            "height": round(float(item.size[2]), 4),
-            "moving": item.moving,
-            "velocity": np.round(T_sensor_world.rotation @ item.velocity, 4).tolist(),
-        }

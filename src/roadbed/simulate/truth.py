@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from roadbed.simulate.solids import build_grid
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import MOVING_SPEED, Instant, Scene
 
+_ANNOTATED = ("car", "truck", "cyclist", "pedestrian")  # kinds that get a box
 OUTLIER = 1  # SemanticKITTI class of spurious returns
 
 
@@ -87,6 +90,24 @@ class FrameTruth:
                 )
             )
         return found
+
+    def annotations(self) -> Iterator[dict[str, Any]]:
+        """Boxes of road users in the sensor frame with their velocity, as objects.jsonl has them."""
+        T_sensor_world = self.T_world_sensor.inverse()
+        for item in self.objects():
+            if item.kind not in _ANNOTATED:
+                continue
+            corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * item.size[:2] / 2
+            bottom = (T_sensor_world @ item.T_world_object) @ np.column_stack([corners, np.zeros(4)])
+            yield {
+                "id": str(item.id),
+                "kind": item.kind,
+                "footprint": np.round(bottom[:, :2], 4).tolist(),
+                "z": round(float(bottom[:, 2].mean()), 4),
+                "height": round(float(item.size[2]), 4),
+                "moving": item.moving,
+                "velocity": np.round(T_sensor_world.rotation @ item.velocity, 4).tolist(),
+            }
 
     def elevation(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns) height of the ground at the nodes, m."""

@@ -72,11 +72,9 @@ class SimulatorSource(Source):
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Boxes around the road users near frame `index`, in the frame of its scan."""
-        from roadbed.simulate.boxes import annotate
-
         return tuple(
             Box(item["id"], item["kind"], np.array(item["footprint"]), item["z"], item["height"])
-            for item in annotate(self.truth(index))
+            for item in self.truth(index).annotations()
         )
 
     @property
