@@ -51,7 +51,7 @@ def _recorded(folder: Path, sequences: int, frames: int, sensor: str) -> list[In
     for seed in range(sequences):
         source = SimulatorSource("sim:city", sensor=sensor, frames=frames, seed=seed)
         out = OutputFolder(folder / f"sequence-{seed}", PARTS, command="python -m benchmarks batch")
-        for _ in record_sequence(source.drive, out, reach=2.0):
+        for _ in record_sequence(source.sequence, out, reach=2.0):
             pass
     return find_sequences([f"{folder}/sequence-*"], ReadOptions())
 

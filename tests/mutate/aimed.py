@@ -57,9 +57,9 @@ _EVALUATION = [
 ]  # fmt: skip
 
 _SIMULATOR = [
-    *_of("simulate/caster.py", ("simulate/test_drive.py",), ("reflectivity / 0.1 * math.sqrt(cosine)", "reflectivity / 0.1"), ("reflectivity * (0.3 + 0.7 * cosine)", "reflectivity")),
+    *_of("simulate/caster.py", ("simulate/test_sequence.py",), ("reflectivity / 0.1 * math.sqrt(cosine)", "reflectivity / 0.1"), ("reflectivity * (0.3 + 0.7 * cosine)", "reflectivity")),
     *_of("simulate/truth.py", ("simulate/test_truth.py",), ("[-rate * arm[:, 1], rate * arm[:, 0],", "[rate * arm[:, 1], -rate * arm[:, 0],")),
-    *_of("simulate/drive.py", ("simulate/test_drive.py",), ("velocity + arm,", "velocity,"), ("T_vehicle_sensor.rotation.T @ rate,", "-T_vehicle_sensor.rotation.T @ rate,")),
+    *_of("simulate/sequence.py", ("simulate/test_sequence.py",), ("velocity + arm,", "velocity,"), ("T_vehicle_sensor.rotation.T @ rate,", "-T_vehicle_sensor.rotation.T @ rate,")),
 ]  # fmt: skip
 
 _CONFIGURATION = [

@@ -44,19 +44,19 @@ def simulate(
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
     folder = OutputFolder(output, (*PARTS, "first-scan.png"), command=command_line(), force=force)
-    written = record_sequence(source.drive, folder, reach, spacing)
+    written = record_sequence(source.sequence, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
     if picture:
         draw_scan(source[0], _labels(source.truth(0)), folder.file("first-scan.png"), title=source.location)
     facts = {
         "folder": str(output),
-        "scene": source.drive.scene.name,
-        "sensor": [item.name for item in source.drive.rig.sensors],
-        "seed": source.drive.seed,
+        "scene": source.sequence.scene.name,
+        "sensor": [item.name for item in source.sequence.rig.sensors],
+        "seed": source.sequence.seed,
         "frames": len(source),
         "points": points,
         "points_per_frame": round(points / len(source)),
-        "rate_hz": source.drive.rig.rate,
+        "rate_hz": source.sequence.rig.rate,
     }
     if as_json:
         print_json(facts)

@@ -18,7 +18,7 @@ from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
-from roadbed.simulate.drive import Drive
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.truth import FrameTruth
 from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
@@ -26,7 +26,11 @@ PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", 
 
 
 def record_sequence(
-    drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+    sequence: SimulatedSequence,
+    out: OutputFolder,
+    reach: float = 30.0,
+    spacing: float = 0.2,
+    indices: Iterable[int] | None = None,
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
@@ -38,22 +42,22 @@ def record_sequence(
     poses: list[Pose] = []
     times: list[float] = []
     boxes: list[dict[str, Any]] = []
-    for index in range(len(drive)) if indices is None else indices:
-        scan, truth = drive.frame(index)
+    for index in range(len(sequence)) if indices is None else indices:
+        scan, truth = sequence.frame(index)
         write_scan(out, scan)
         write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
         boxes.append({"frame": len(boxes), "objects": list(truth.annotations())})
         yield scan
-    if drive.odometry is not None:
+    if sequence.odometry is not None:
         _write_lines(
             out.file("poses.txt"), (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
         )
     _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
     _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
-    rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    write_file(out.file(*(() if drive.mounting_known else ("truth",)), RIG_FILE), rig)
+    rig = yaml.safe_dump(sequence.rig.model_dump(mode="json"), sort_keys=False)
+    write_file(out.file(*(() if sequence.mounting_known else ("truth",)), RIG_FILE), rig)
 
 
 def write_scan(out: OutputFolder, scan: Scan) -> None:

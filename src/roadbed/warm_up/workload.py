@@ -10,7 +10,7 @@ import numpy as np
 import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
 import roadbed.occupancy.cpu
-import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
+import roadbed.simulate.sequence  # noqa: F401  (all kernels are known once this module is)
 from roadbed.config import Config, OccupancyConfig
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose

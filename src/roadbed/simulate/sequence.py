@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drive through a scene: frame i is the same scan and truth in any order of access."""
+"""A simulated sequence of a rig in a scene: frame i is the same scan and truth in any order of access."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from roadbed.simulate.world import SWATH, Instant, Scene
 
 
 @dataclass(frozen=True)
-class Drive:
-    """A rig driven through a scene."""
+class SimulatedSequence:
+    """The scans of a rig on the ego vehicle of a scene, with their truth."""
 
     scene: Scene
     rig: Rig
