@@ -72,9 +72,9 @@ def _overhead(home: Path, sequence: InputSequence, config: Config) -> dict[str, 
         if not isinstance(entry.code, str)  # a function written in C
     }
     whole = spent["work.do_sequence"]
-    shared = spent["opening.open"] + spent["work._processed"] + spent["recording.finish"]
+    shared = spent["read_options.open"] + spent["work._processed"] + spent["recording.finish"]
     return {
-        "frames": len(sequence.opening.open(sequence.location)),
+        "frames": len(sequence.read_options.open(sequence.location)),
         "whole_s": round(whole, 3),
         "shared_with_run_s": round(shared, 3),
         "percent": round(100 * (whole / shared - 1), 2),

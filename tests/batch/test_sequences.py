@@ -19,8 +19,8 @@ def data(tmp_path):
     return tmp_path
 
 
-def locations(*arguments, opening=None):
-    return {sequence.location for sequence in find_sequences([*map(str, arguments)], opening or ReadOptions())}
+def locations(*arguments, read_options=None):
+    return {sequence.location for sequence in find_sequences([*map(str, arguments)], read_options or ReadOptions())}
 
 
 def test_globs_keep_their_options_and_a_drive_named_twice_is_done_once(data):
@@ -36,7 +36,7 @@ def test_lists_and_manifests_count_paths_from_where_they_lie(data):
     (data / "manifest.jsonl").write_text(json.dumps(line) + "\n")
     (sequence,) = find_sequences([f"@{data}/manifest.jsonl"], ReadOptions(stride=3))
     assert (sequence.name, sequence.location) == ("first", f"{data}/c.pcd")
-    assert sequence.opening == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
+    assert sequence.read_options == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
 
 
 def test_a_name_depends_on_its_own_drive_alone(data):

@@ -36,7 +36,7 @@ def test_an_unsplit_drive_is_what_roadbed_run_writes_byte_for_byte(alone, sequen
     sequence = sequences[0]
     pipeline = Pipeline(SMALL, map_folder=tmp_path / "map")
     folder = RunFolder(OutputFolder(tmp_path / "run", RunFolder.PARTS, command="run"), sequence.location, SMALL)
-    for result in pipeline.run(sequence.opening.open(sequence.location)):
+    for result in pipeline.run(sequence.read_options.open(sequence.location)):
         folder.add(result)
     pipeline.close()
     folder.finish()

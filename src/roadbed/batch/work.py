@@ -40,7 +40,7 @@ Events = Iterator[Frames | Split | Outcome]
 def do_sequence(job: Job, sequence: InputSequence) -> Events:
     """Keep a sequence that is complete, process it, or split a long one."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
     stamp = input_stamp(files)
     again = why_again(job, sequence, files, stamp)
@@ -70,7 +70,7 @@ def do_sequence(job: Job, sequence: InputSequence) -> Events:
 def complete_frames(job: Job, sequence: InputSequence) -> int | None:
     """Number of frames of a sequence whose results are complete and up to date, else None."""
     try:
-        files = input_files(sequence, sequence.opening.open(sequence.location))
+        files = input_files(sequence, sequence.read_options.open(sequence.location))
         outdated = why_again(job, sequence, files, input_stamp(files))
     except (RoadbedError, OSError):  # the worker reports it
         return None
@@ -97,7 +97,7 @@ def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: s
 def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
     """Process a segment into a folder of its own, for `do_join`."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     key = _key(job, sequence, source)
     target = segment_folder(job, sequence, segment)
     if _segment_facts(target).get("key") != key:
@@ -121,7 +121,7 @@ def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
 def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> Events:
     """Join the segments of a sequence; the caller removes them."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
     stamp, digest = input_stamp(files), input_hash(sequence, files)
     folders = [segment_folder(job, sequence, segment) for segment in segments]

@@ -74,7 +74,7 @@ def batch(
         threads,
         resume,
     )
-    sequences = find_sequences(sources, perception.opening(frames))
+    sequences = find_sequences(sources, perception.read_options(frames))
     gpu_share = 1 / per_gpu if settings.backend == "cuda" else 0.0
     on_event = _print_event if as_json else _Screen().show
     with claimed(job), until_stopped() as stopped:

@@ -51,7 +51,7 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request.opening().T_vehicle_sensor()
+    T_vehicle_sensor = request.read_options().T_vehicle_sensor()
     source = replace(request, mounting=None, deskew=False).scans()
     if request.deskew:
         source = Deskewed(source, ahead=False)

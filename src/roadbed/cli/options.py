@@ -85,7 +85,7 @@ class Perception:
             config = config.with_changes(ground={"mounting": {"height": self.height}})
         return config
 
-    def opening(self, frames: int | None = None) -> ReadOptions:
+    def read_options(self, frames: int | None = None) -> ReadOptions:
         """How to read a source, at most `frames` scans of it."""
         from roadbed.sources.read_options import ReadOptions
 
@@ -102,7 +102,7 @@ class Request(Perception):
 
     def scans(self, frames: int | None = None) -> Source:
         """The scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
-        return self.opening(frames).open(self.source)
+        return self.read_options(frames).open(self.source)
 
     def odometry_used(self, source: Source) -> str:
         """One line for the screen."""
