@@ -75,7 +75,7 @@ _CONFIGURATION = [
 ]  # fmt: skip
 
 _VIEWER = [
-    *_of("viewer/runner.py", ("viewer/test_player.py",), ("first = max(self._scans.span()[0], index - past) if self._scans.sequential else index", "first = index")),
+    *_of("viewer/runner.py", ("viewer/test_player.py",), ("first = max(self._scans.bounds()[0], index - past) if self._scans.sequential else index", "first = index")),
     *_of("viewer/player.py", ("viewer/test_player.py",), ("due = started + pause / self._speed", "due = started + pause * self._speed")),
     *_of("viewer/scans.py", ("viewer/test_scans.py",), ("                self._cache.popitem(last=False)\n", "                self._cache.popitem(last=True)\n")),
 ]  # fmt: skip

@@ -36,14 +36,14 @@ def drive(tmp_path_factory):
     for _ in pipeline.run(source):
         pass
     pipeline.close()
-    place = Georeference(EAST, NORTH, UP, 32632)
-    products(folder / "map", folder / "out", place=place)
+    georeference = Georeference(EAST, NORTH, UP, 32632)
+    products(folder / "map", folder / "out", georeference=georeference)
     return folder, source.truth(0)
 
 
-def products(map_folder, out, wanted=(), place=None, force=False):
+def products(map_folder, out, names=(), georeference=None, force=False):
     target = OutputFolder(out, PARTS, command="roadbed map export", inputs=[map_folder], force=force)
-    return export_map(MapReader(map_folder), target, wanted, place)
+    return export_map(MapReader(map_folder), target, names, georeference)
 
 
 def read(path):

@@ -35,10 +35,10 @@ def meet_solids(solids: Any, movements: Any, grid: Any, origin: Any, ray: Any, l
 
 
 @njit(cache=True)
-def span_of(
+def ray_interval_of(
     solids: Any, movements: Any, part: Any, lag: Any, ox: Any, oy: Any, oz: Any, ux: Any, uy: Any, uz: Any
 ) -> Any:
-    return parts.span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+    return parts.ray_interval_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
 
 
 NO_MOVEMENT = Movements(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1))
@@ -131,7 +131,7 @@ def test_solid_is_entered_and_left_where_a_fine_search_finds_it(name: str) -> No
         ray = centre + rng.uniform(-1.2, 1.2, 3) - origin
         ray /= np.linalg.norm(ray)
         within = distance[inside(part, yaw.inverse() @ (origin + distance[:, None] * ray))]
-        enter, leave = span_of(solids, NO_MOVEMENT, 0, 0.0, *origin, *ray)
+        enter, leave = ray_interval_of(solids, NO_MOVEMENT, 0, 0.0, *origin, *ray)
         if within.size > 3:
             hits += 1
             assert enter == pytest.approx(within[0], abs=0.003)
@@ -181,7 +181,7 @@ def test_the_grid_loses_nothing() -> None:
     for ray in rays(150, 6, (-0.3, 0.2)):
         nearest = 90.0
         for part in hard:
-            enter, leave = span_of(instant.solids, instant.movements, part, 0.0, *here, *ray)
+            enter, leave = ray_interval_of(instant.solids, instant.movements, part, 0.0, *here, *ray)
             if 0.0 <= enter < min(leave, nearest):
                 nearest = enter
         # No draw is as deep as the crowns are thick, so only hard parts stop the ray.

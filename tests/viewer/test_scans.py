@@ -13,7 +13,7 @@ from tests.viewer.conftest import ShortDrive
 def test_every_scan_of_a_long_recording_can_be_had(scans):
     drive = ShortDrive(scans * 10)
     recorded = RecordedScans(drive)
-    assert recorded.span() == (0, 79)
+    assert recorded.bounds() == (0, 79)
     for index in range(80):
         assert recorded.get(index) is drive.scans[index]
 

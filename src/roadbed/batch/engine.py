@@ -70,14 +70,14 @@ class Engine:
         with ExitStack() as exits:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
-                place = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
+                folder = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
                 options |= {
                     "address": "local",
                     "num_cpus": self._cpus * (self._workers or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
                     "object_store_memory": _OBJECT_STORE,
                     "include_dashboard": False,
                     "_node_ip_address": loopback_address(),
-                    "_temp_dir": place,
+                    "_temp_dir": folder,
                 }
             else:
                 options["address"] = self._address

@@ -97,7 +97,7 @@ def _expanded(location: str, home: Path) -> list[str]:
         found = sorted(glob.glob(str(home / path)))
         if not found:
             raise InputError(f"{location}: found nothing of that name, expected at least one sequence")
-        return [os.path.abspath(place) + mark + query for place in found]
+        return [os.path.abspath(name) + mark + query for name in found]
     return [(os.path.abspath(home / path) if os.path.exists(home / path) else path) + mark + query]
 
 

@@ -70,7 +70,7 @@ class _Builder:
             if len(self._open) > _DEEPEST:
                 raise self._error(event, f"found values nested more than {_DEEPEST} deep")
             if self._open[-1].wants_key:
-                raise self._error(event, "found a list or mapping in the place of a key, expected a name")
+                raise self._error(event, "found a list or mapping instead of a key, expected a name")
             values: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
             self._open.append(_Container(values, event.anchor))
         elif isinstance(event, events.CollectionEndEvent):
@@ -90,7 +90,7 @@ class _Builder:
             container.values.append(value)
         elif container.wants_key:
             if not isinstance(value, str):
-                raise self._error(event, "found an alias in the place of a key, expected a name")
+                raise self._error(event, "found an alias instead of a key, expected a name")
             if value in container.values:
                 raise self._error(event, f"found {value[:40]!r} twice, expected it once")
             container.key = value

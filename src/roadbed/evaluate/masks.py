@@ -35,7 +35,7 @@ class Masks:
         self.rectangles, self.strips, self.passers = rectangles, strips, passers
         self._hits: list[dict[int, NDArray[np.int64]]] = []
         self._ground: list[dict[int, NDArray[np.int64]]] = []
-        self._places: list[NDArray] = []
+        self._crossings: list[NDArray] = []
 
     @classmethod
     def load(cls, path: str | Path) -> Masks:
@@ -62,22 +62,22 @@ class Masks:
             ground[k] = _cells(x, y, near & (height > -0.3) & (height < 0.1))
         self._hits.append(hits)
         self._ground.append(ground)
-        self._places.clear()
+        self._crossings.clear()
 
     def covers(self, frame: int, x: NDArray, y: NDArray) -> NDArray[np.bool_]:
         """Which points (x, y) are masked in frame number `frame`."""
         masked = np.zeros(np.shape(x), bool)
         for region in (*self.rectangles, *self.strips):
             masked |= _covers(region, x, y)
-        if self.passers and not self._places:
-            self._places = self._find_passers()
-        for px, py, radius, seen in self._places:
+        if self.passers and not self._crossings:
+            self._crossings = self._find_crossings()
+        for px, py, radius, seen in self._crossings:
             if abs(frame - seen) <= 1:
                 masked |= np.hypot(x - px, y - py) <= radius
         return masked
 
-    def _find_passers(self) -> list[NDArray]:
-        places = []
+    def _find_crossings(self) -> list[NDArray]:
+        crossings = []
         for k, item in enumerate(self.passers):
             hit_cells, hit_counts = _counts([frame[k] for frame in self._hits])
             ground_cells, ground_counts = _counts([frame[k] for frame in self._ground])
@@ -87,8 +87,8 @@ class Masks:
             for number, frame in enumerate(self._hits):
                 for cell in np.intersect1d(frame[k], passed, assume_unique=True):
                     column, row = _unpack(cell)
-                    places.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
-        return places
+                    crossings.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
+        return crossings
 
 
 def _covers(region: tuple[float, ...], x: NDArray, y: NDArray) -> NDArray[np.bool_]:

@@ -113,7 +113,7 @@ def crop_map(
             _keep(ground, key, tile)
     for key, cloud in stored.point_tiles():
         corner = SIDE * stored.spacing * np.array([key[1], key[0]])
-        part = cloud.only(lambda place, corner=corner: inside(*(place[:, :2] + corner).T))  # type: ignore[misc]
+        part = cloud.only(lambda position, corner=corner: inside(*(position[:, :2] + corner).T))  # type: ignore[misc]
         if len(part.voxel):
             _keep(points, key, part)
     if stored.layers is not None:
@@ -173,8 +173,8 @@ class _Sums:
         for key, cloud in stored.point_tiles():
             corner = SIDE * stored.spacing * np.array([key[1], key[0], 0.0])
             for kind in (GROUND, OBSTACLE):
-                place, intensity, count = cloud.means(kind)
-                self._add_moved_points(T_to_from @ (place + corner), intensity, count, kind)
+                position, intensity, count = cloud.means(kind)
+                self._add_moved_points(T_to_from @ (position + corner), intensity, count, kind)
         for key, grid in stored.cell_tiles():
             self._add_moved_cells(key, grid, T_to_from)
 
@@ -198,21 +198,21 @@ class _Sums:
 
         _scatter(self.ground, SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
 
-    def _add_moved_points(self, place: Float64, intensity: NDArray, count: NDArray, kind: int) -> None:
+    def _add_moved_points(self, position: Float64, intensity: NDArray, count: NDArray, kind: int) -> None:
         side = SIDE * self.spacing
-        column, row = (np.floor(place[:, axis] / side).astype(np.int64) for axis in (0, 1))
+        column, row = (np.floor(position[:, axis] / side).astype(np.int64) for axis in (0, 1))
 
         def put(target: PointTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
             corner = side * np.column_stack([column[here], row[here], np.zeros(here.sum())])
-            target.add(place[here] - corner, intensity[here], kind, self.voxel, count[here])
+            target.add(position[here] - corner, intensity[here], kind, self.voxel, count[here])
 
         _scatter(self.points, 1, row, column, PointTile, put)
 
     def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
         known = (grid.occupied > 0) | (grid.free > 0)
         row, column = (n + k * CELLS + 0.5 for n, k in zip(np.nonzero(known), key))
-        place = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
-        column, row = (np.floor(place[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
+        position = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
+        column, row = (np.floor(position[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
         occupied, free = grid.occupied[known], grid.free[known]
 
         def put(target: OccupancyTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:

@@ -86,8 +86,8 @@ class MapReader:
         counts = np.zeros(SIDE * SIDE)
         tile = self.points(key) if key in self.point_keys else None
         if tile is not None:
-            place, _, count = tile.means(GROUND)
-            column, row = np.clip((place[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
+            position, _, count = tile.means(GROUND)
+            column, row = np.clip((position[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
             counts += np.bincount(row * SIDE + column, count, SIDE * SIDE)
         return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
 

@@ -13,7 +13,7 @@ from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import njit
 from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import Field, height
-from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, span_of
+from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, ray_interval_of
 from roadbed.simulate.terrain import Terrain
 
 _SAMPLES = 3  # along each edge of a cell
@@ -79,7 +79,7 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
                 z = height(field, x, y, False, True)[0]
                 for index in range(grid.start[square], grid.start[square + 1]):
                     part = grid.items[index]
-                    enter, leave = span_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
+                    enter, leave = ray_interval_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
                     if enter <= below and leave >= above and leave >= enter:
                         owner[row, column] = solids.object[part]
                         break

@@ -81,7 +81,7 @@ class Viewer:
     def _show(self, shown: Shown) -> None:
         with self._scene.drawing, self._server.atomic():
             self._scene.show(shown.result)
-            self._controls.set_span(*self._player.scans.span())
+            self._controls.set_bounds(*self._player.scans.bounds())
             self._controls.show(shown)
         self._server.flush()
         for client in self._server.get_clients().values():

@@ -103,7 +103,7 @@ class Controls:
         """Update the play button."""
         self._play.label = "Pause" if self._player.playing else "Play"
 
-    def set_span(self, first: int, last: int) -> None:
+    def set_bounds(self, first: int, last: int) -> None:
         if first <= last:
             self._frame.min, self._frame.max = first, max(last, first + 1)
 

@@ -88,7 +88,7 @@ class Runner:
 
     def _after(self, pipeline: Pipeline, index: int, past: int, superseded: Superseded) -> tuple[Result, int]:
         """The frame after up to `past` others, and their number."""
-        first = max(self._scans.span()[0], index - past) if self._scans.sequential else index
+        first = max(self._scans.bounds()[0], index - past) if self._scans.sequential else index
         seen = 0
         for earlier in range(first, index):
             if superseded():

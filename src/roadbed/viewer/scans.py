@@ -22,7 +22,7 @@ class Scans(Protocol):
     live: bool
     sequential: bool
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         """First and last available number; last < first if there is none yet."""
 
     def get(self, index: int) -> Scan: ...
@@ -44,7 +44,7 @@ class RecordedScans:
         self._keep = keep
         self._cache: OrderedDict[int, Scan] = OrderedDict()
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         return 0, self._length - 1
 
     def get(self, index: int) -> Scan:
@@ -91,7 +91,7 @@ class LiveScans:
             self._failure = error
             self._arrived()
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -110,8 +110,8 @@ class LiveScans:
             self._shown += index > self._last_shown
             self._last_shown = max(index, self._last_shown)
             first, last = next(iter(self._arrivals)), next(reversed(self._arrivals))
-            span = self._arrivals[last] - self._arrivals[first]
-            rate = (last - first) / span if span > 0 else 0.0
+            seconds = self._arrivals[last] - self._arrivals[first]
+            rate = (last - first) / seconds if seconds > 0 else 0.0
             behind = monotonic() - self._arrivals[index] if index in self._arrivals else float("nan")
             skipped = self._last_shown + 1 - self._shown
         return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"

@@ -112,12 +112,12 @@ class Scene:
         at = np.array([[x], [y]]) + origin[:2, None]
         return float(surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
-    def mark(self, place: Float64 | None) -> None:
+    def mark(self, point: Float64 | None) -> None:
         """Mark the picked point."""
-        if place is None or not np.isfinite(place).all():
+        if point is None or not np.isfinite(point).all():
             self._remove("/picked")
             return
-        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(place))
+        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(point))
 
     def _draw_cloud(self, result: Result) -> None:
         shown = coloured(self._display.colour, result.scan, result.ground)

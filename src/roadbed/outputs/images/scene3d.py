@@ -48,8 +48,8 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     canvas = Canvas(*size, camera)
     grid = occupancy.grid
     colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-    places, colours = _samples_of_cells(grid, surface_height(ground, *grid.mesh()), colours)
-    canvas.points(places, colours, size=grid.spacing * 0.8, largest=24)
+    points, colours = _samples_of_cells(grid, surface_height(ground, *grid.mesh()), colours)
+    canvas.points(points, colours, size=grid.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for item in occupancy.objects:
         corners = np.column_stack([box_corners(item), np.zeros(4)])
@@ -90,12 +90,12 @@ def box_corners(item: TrackedObject) -> Float64:
 def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
     """Several points in each cell at its height, (N, 3), so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * grid.spacing
-    places = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
-    places[..., 0] = grid.x[:, None] + offsets
-    places[..., 1] = (grid.y[:, None] + offsets)[:, :, None, None]
-    places[..., 2] = height[:, None, :, None]
-    fine = np.broadcast_to(colours[:, None, :, None], (*places.shape[:4], 3))
-    return places.reshape(-1, 3), fine.reshape(-1, 3)
+    points = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
+    points[..., 0] = grid.x[:, None] + offsets
+    points[..., 1] = (grid.y[:, None] + offsets)[:, :, None, None]
+    points[..., 2] = height[:, None, :, None]
+    fine = np.broadcast_to(colours[:, None, :, None], (*points.shape[:4], 3))
+    return points.reshape(-1, 3), fine.reshape(-1, 3)
 
 
 def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
@@ -159,5 +159,5 @@ def motion_score(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
 def corner_camera(ground: GroundFrame) -> Camera:
     """From behind, above and a little to the right of the vehicle."""
     pose = ground.T_grid_vehicle
-    eye, target = (pose @ np.array([place]) for place in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
+    eye, target = (pose @ np.array([point]) for point in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
     return Camera(tuple(eye[0].tolist()), tuple(target[0].tolist()), field_of_view=52.0)

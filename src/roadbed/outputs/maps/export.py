@@ -69,7 +69,7 @@ def export_map(
     stored: MapReader,
     out: OutputFolder,
     products: Sequence[str] = (),
-    place: Georeference | None = None,
+    georeference: Georeference | None = None,
     limits: TraversabilityLimits | None = None,
     watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
 ) -> Exported:
@@ -83,7 +83,7 @@ def export_map(
             f"{stored.folder}: {', '.join(missing)}: this map holds the ground alone, expected points and cells too"
         )
     stored.extent  # noqa: B018  an empty map is refused before anything is written
-    place = place or Georeference()
+    georeference = georeference or Georeference()
     done = Exported()
 
     def file(name: str):
@@ -91,16 +91,16 @@ def export_map(
         return out.file(name)
 
     if "geotiff" in names:
-        done.nodes = _write_layers(stored, file, place, limits, watch)
+        done.nodes = _write_layers(stored, file, georeference, limits, watch)
     if "laz" in names:
         for name, kind in (("ground.laz", GROUND), ("obstacles.laz", OBSTACLE)):
-            write_laz(file(name), stored, kind, place)
+            write_laz(file(name), stored, kind, georeference)
     if "nav2" in names:
         write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
     if "ascii" in names:
-        write_ascii_grid(file("elevation.asc"), stored, place)
+        write_ascii_grid(file("elevation.asc"), stored, georeference)
     if "ply" in names:
-        write_ply(file("surface.ply"), stored, place)
+        write_ply(file("surface.ply"), stored, georeference)
     if "gltf" in names:
         write_glb(file("surface.glb"), stored)
     if "picture" in names:
@@ -109,7 +109,7 @@ def export_map(
     return done
 
 
-def _write_layers(stored, file, place, limits, watch) -> int:
+def _write_layers(stored, file, georeference, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
     (first_row, _), (first, _) = stored.block
@@ -120,11 +120,11 @@ def _write_layers(stored, file, place, limits, watch) -> int:
         for name in names:
             dtype = np.uint8 if name == "traversability-reason" else np.float32
             target = stack.enter_context(atomic_write(file(f"{name}.tif")))
-            writers[name] = GeoTiffWriter(target, grid, place, LAYERS[name], dtype)
+            writers[name] = GeoTiffWriter(target, grid, georeference, LAYERS[name], dtype)
         for key in watch(stored.keys):
             layers = _tile_layers(stored, key, limits)
             known += int(np.isfinite(layers["elevation"]).sum())
-            layers["elevation"] = layers["elevation"] + place.height
+            layers["elevation"] = layers["elevation"] + georeference.height
             for name, writer in writers.items():
                 writer.write(key[0] - first_row, key[1] - first, layers[name])
         for writer in writers.values():

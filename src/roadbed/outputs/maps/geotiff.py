@@ -27,9 +27,9 @@ class GeoTiffWriter:
     """
 
     def __init__(
-        self, file: IO[bytes], grid: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
+        self, file: IO[bytes], grid: Grid, georeference: Georeference, description: str, dtype: DTypeLike = np.float32
     ) -> None:
-        self._file, self._lattice, self._place, self._description = file, grid, place, description
+        self._file, self._grid, self._georeference, self._description = file, grid, georeference, description
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._across, self._down = grid.columns // SIDE, grid.rows // SIDE
         self._big = grid.size * self._dtype.itemsize > _CLASSIC_LIMIT
@@ -50,13 +50,13 @@ class GeoTiffWriter:
         """Write the directory of the tiles and of what the pixels mean."""
         unwritten = self._sizes == 0
         self._offsets[unwritten], self._sizes[unwritten] = self._empty
-        x_min, _, _, y_max = self._lattice.extent
-        spacing = self._lattice.spacing
+        x_min, _, _, y_max = self._grid.extent
+        spacing, origin = self._grid.spacing, self._georeference
         offset = _LONG8 if self._big else _LONG
         floating = self._dtype.kind == "f"
         tags: list[tuple[int, int, Any]] = [
-            (256, _LONG, [self._lattice.columns]),
-            (257, _LONG, [self._lattice.rows]),
+            (256, _LONG, [self._grid.columns]),
+            (257, _LONG, [self._grid.rows]),
             (258, _SHORT, [8 * self._dtype.itemsize]),
             (259, _SHORT, [_DEFLATE]),
             (262, _SHORT, [1]),  # black is zero
@@ -68,8 +68,8 @@ class GeoTiffWriter:
             (325, offset, self._sizes),
             (339, _SHORT, [_FLOAT if floating else _UNSIGNED]),
             (33550, _DOUBLE, [spacing, spacing, 0.0]),
-            (33922, _DOUBLE, [0.0, 0.0, 0.0, self._place.easting + x_min, self._place.northing + y_max, 0.0]),
-            (34735, _SHORT, self._place.geo_keys()),
+            (33922, _DOUBLE, [0.0, 0.0, 0.0, origin.easting + x_min, origin.northing + y_max, 0.0]),
+            (34735, _SHORT, origin.geo_keys()),
             (42113, _ASCII, b"nan\0" if floating else b"0\0"),
         ]
         self._write_directory([tag for tag in tags if len(tag[2])])

@@ -54,16 +54,16 @@ def tile_meshes(stored: MapReader) -> Iterator[TileMesh]:
         )
 
 
-def write_ply(path: Path, stored: MapReader, place: Georeference) -> None:
+def write_ply(path: Path, stored: MapReader, georeference: Georeference) -> None:
     """Binary PLY with coordinates in double precision, as they may count from far away."""
-    offset = np.array([place.easting, place.northing, place.height])
-    vertex = np.dtype([("place", "<f8", 3), ("normal", "<f4", 3)])
+    offset = np.array([georeference.easting, georeference.northing, georeference.height])
+    vertex = np.dtype([("position", "<f8", 3), ("normal", "<f4", 3)])
     face = np.dtype([("corners", "u1"), ("vertices", "<i4", 3)])
     vertices, faces = 0, 0
     with atomic_write(path) as file, _scratch(path) as body, _scratch(path) as tail:
         for mesh in tile_meshes(stored):
             table = np.empty(len(mesh.vertices), vertex)
-            table["place"], table["normal"] = mesh.vertices + (mesh.origin + offset), mesh.normals
+            table["position"], table["normal"] = mesh.vertices + (mesh.origin + offset), mesh.normals
             body.write(table.tobytes())
             corners = np.empty(len(mesh.triangles), face)
             corners["corners"], corners["vertices"] = 3, mesh.triangles.astype(np.int64) + vertices

@@ -53,14 +53,14 @@ def lines(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str
     step = (_WIDTH - _LEFT - 12) / max(frames - 1, 1)
     parts = [_frame(high, unit, across, frames, low)]
     for index, series in enumerate(values):
-        places = [
+        points = [
             f"{_LEFT + frame * step:.1f},{_y(value, high, low):.1f}"
             for frame, value in enumerate(series)
             if np.isfinite(value)
         ]
         colour = SERIES[index % len(SERIES)]
-        parts.append(f'<polyline points="{" ".join(places)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2.2" fill="{colour}"/>' for p in places]
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2.2" fill="{colour}"/>' for p in points]
     return _svg(parts, f"{', '.join(names)} per frame")
 
 

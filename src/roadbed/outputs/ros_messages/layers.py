@@ -31,8 +31,8 @@ def grid_map(messages: RosMessages, header: Any, grid: Grid, layers: dict[str, N
     x_min, x_max, y_min, y_max = grid.extent
     size = {"resolution": grid.spacing, "length_x": x_max - x_min, "length_y": y_max - y_min}
     centre = Pose(np.eye(3), np.array([(x_min + x_max) / 2, (y_min + y_max) / 2, 0.0]))
-    place = {"header": header} if messages.version == 1 else {}
-    info = messages.make("grid_map_msgs/msg/GridMapInfo", pose=messages.pose(centre), **size, **place)
+    inner = {"header": header} if messages.version == 1 else {}
+    info = messages.make("grid_map_msgs/msg/GridMapInfo", pose=messages.pose(centre), **size, **inner)
     outer = {} if messages.version == 1 else {"header": header}
     return messages.make(
         GRID_MAP,

@@ -55,7 +55,7 @@ class ResultMessages:
     ) -> None:
         self._messages, self._result, self._names = messages, result, names or FrameNames()
         self._stamp = messages.stamp(result.scan.time) if cloud is None else cloud.header.stamp
-        self._lattice = messages.header(self._stamp, self._names.grid)
+        self._grid_header = messages.header(self._stamp, self._names.grid)
         self._cloud = cloud
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -71,13 +71,13 @@ class ResultMessages:
         """Pose of the grid: in the world of the odometry, else relative to the vehicle, else to the sensor."""
         ground, scan = self._result.ground, self._result.scan
         if ground.T_world_grid is not None:
-            parent, T_parent_lattice = self._names.world, ground.T_world_grid
+            parent, T_parent_grid = self._names.world, ground.T_world_grid
         elif scan.T_vehicle_sensor is not None:
-            parent, T_parent_lattice = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
+            parent, T_parent_grid = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
         else:
-            parent, T_parent_lattice = self._sensor_frame, ground.T_grid_sensor.inverse()
+            parent, T_parent_grid = self._sensor_frame, ground.T_grid_sensor.inverse()
         header = self._messages.header(self._stamp, parent)
-        return self._messages.transform(header, self._names.grid, T_parent_lattice)
+        return self._messages.transform(header, self._names.grid, T_parent_grid)
 
     @property
     def _sensor_frame(self) -> str:
@@ -103,7 +103,7 @@ class ResultMessages:
 
     def _elevation(self) -> Any:
         ground = self._result.ground
-        return grid_map(self._messages, self._lattice, ground.grid, elevation_layers(ground))
+        return grid_map(self._messages, self._grid_header, ground.grid, elevation_layers(ground))
 
     def _surface(self) -> Any:
         """The known nodes of the surface as points."""
@@ -113,7 +113,7 @@ class ResultMessages:
         layers = elevation_layers(ground)
         columns = {"x": x.astype(np.float32), "y": y.astype(np.float32), "z": layers.pop("elevation"), **layers}
         return cloud_of_columns(
-            self._messages, self._lattice, {name: values[known] for name, values in columns.items()}
+            self._messages, self._grid_header, {name: values[known] for name, values in columns.items()}
         )
 
     def _occupancy(self) -> Any:
@@ -126,13 +126,13 @@ class ResultMessages:
         ground = self._result.ground
         x, y = ground.T_grid_sensor.translation[:2]
         road = float(ground_heights(ground, np.array([x]), np.array([y]))[0])
-        return occupancy_grid(self._messages, self._lattice, self._seen, layer, road)
+        return occupancy_grid(self._messages, self._grid_header, self._seen, layer, road)
 
     def _velocities(self) -> Any:
-        return velocity_markers(self._messages, self._lattice, self._result.ground, self._seen)
+        return velocity_markers(self._messages, self._grid_header, self._result.ground, self._seen)
 
     def _objects(self) -> Any:
-        return object_markers(self._messages, self._lattice, self._result.ground, self._seen)
+        return object_markers(self._messages, self._grid_header, self._result.ground, self._seen)
 
     @property
     def _seen(self) -> OccupancyFrame:

@@ -95,8 +95,8 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
             x += rng.uniform(5.4, 7.0)
             if rng.bernoulli(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
-                place = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
-                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                path = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
+                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
         corner = _CORNER - 2 * _BLOCK
         while corner < _LAST:  # cars waiting in the side streets
             if rng.bernoulli(0.5 * density):

@@ -45,8 +45,8 @@ def _in_tunnel(x: float) -> bool:
 
 def _rails() -> list[o.SceneObject]:
     """Guard rails over the drop, with gaps."""
-    places = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
-    return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
+    positions = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
+    return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in positions if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
 
 
 def _verges(seed: int, density: float) -> list[o.SceneObject]:

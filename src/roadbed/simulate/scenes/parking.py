@@ -52,8 +52,8 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
         while x < 50.0:
             if rng.bernoulli(0.6 * min(density, 1.6)):
                 heading = (pi / 2 if row % 2 else -pi / 2) + rng.uniform(-0.04, 0.04)
-                place = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
-                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                path = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
+                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
             x += 2.7
     if density > 0:
         found += [o.tree(Roadside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]

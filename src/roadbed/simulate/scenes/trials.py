@@ -26,16 +26,16 @@ def low_obstacles(seed: int, density: float) -> Scene:
     while density > 0 and x < speed * duration + 60.0:
         x += rng.uniform(3.0, 6.0) / density
         offset = rng.uniform(2.2, 7.2) * (1 if rng.bernoulli(0.5) else -1)
-        place = Roadside(x, offset, rng.uniform(0.0, pi))
+        path = Roadside(x, offset, rng.uniform(0.0, pi))
         kind, height = int(rng.uniform(0.0, 4.0)), rng.uniform(0.2, 0.4)
         if kind == 0:
-            found.append(o.low_box(place, height))
+            found.append(o.low_box(path, height))
         elif kind == 1:
-            found.append(o.stone(place, height))
+            found.append(o.stone(path, height))
         elif kind == 2:
-            found.append(o.tyre(place))
+            found.append(o.tyre(path))
         else:
-            found.append(o.kerb_stone(place, rng.uniform(0.2, 0.3)))
+            found.append(o.kerb_stone(path, rng.uniform(0.2, 0.3)))
     return Scene("lowobstacles", terrain, tuple(found), Along(0.0, 0.0, Pace(speed)), duration)
 
 
