@@ -38,7 +38,7 @@ _READERS = [
 
 _OUTPUTS = [
     *_of("io/atomic.py", ("io/test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
-    *_of("outputs/recording.py", ("outputs/test_recording.py",), ('"position": thing.position.tolist()', '"position": thing.velocity.tolist()'), ('"velocity": thing.velocity.tolist()', '"velocity": thing.position.tolist()')),
+    *_of("outputs/recording.py", ("outputs/test_recording.py",), ("np.asarray(value).tolist() for name, value in vars(item).items()", "np.asarray(item.velocity if name == 'position' else value).tolist() for name, value in vars(item).items()"), ("np.asarray(value).tolist() for name", "np.asarray(item.position if name == 'velocity' else value).tolist() for name")),
 ]  # fmt: skip
 
 _EVALUATION = [
@@ -77,7 +77,7 @@ _CONFIGURATION = [
 _VIEWER = [
     *_of("viewer/runner.py", ("viewer/test_player.py",), ("first = max(self._scans.bounds()[0], index - past) if self._scans.sequential else index", "first = index")),
     *_of("viewer/player.py", ("viewer/test_player.py",), ("due = started + pause / self._speed", "due = started + pause * self._speed")),
-    *_of("viewer/scans.py", ("viewer/test_scans.py",), ("                self._cache.popitem(last=False)\n", "                self._cache.popitem(last=True)\n")),
+    *_of("viewer/scans.py", ("viewer/test_scans.py",), ("lru_cache(maxsize=keep)", "lru_cache(maxsize=2)")),
 ]  # fmt: skip
 
 AIMED = [

@@ -13,7 +13,7 @@ from roadbed.core.geometry import Pose
 from roadbed.kernels.jit import njit
 from roadbed.simulate import ground_ray
 from roadbed.simulate import solids as parts
-from roadbed.simulate.caster import GROUND, cast_sweep
+from roadbed.simulate.caster import GROUND, CastScene, cast_sweep
 from roadbed.simulate.layers import Bend, Crown, Kerb, Plane
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.objects import Part, SceneObject, ball, box, column
@@ -148,19 +148,10 @@ def test_known_distances() -> None:
     solids = placed(obj.solids, np.eye(3), np.zeros(3), 0)
     terrain = Terrain((Plane(0.0),))
     sensor = Sensor(elevations=(0.0, -10.0), columns=4, range_noise=0.0, range_min=0.1, mount=Mount(z=1.5))
-    sweep = cast_sweep(
-        sensor,
-        Pose.from_euler(z=1.5),
-        np.zeros(3),
-        np.zeros(3),
-        terrain,
-        terrain.bounds(-60.0, 60.0, -60.0, 60.0),
-        solids,
-        NO_MOVEMENT,
-        build_grid(solids, NO_MOVEMENT, 0.0, 0.0, 60.0, 0.0),
-        key=np.uint64(1),
-        losses=False,
-    )
+    grid, bounds = build_grid(solids, NO_MOVEMENT, 0.0, 0.0, 60.0, 0.0), terrain.bounds(-60.0, 60.0, -60.0, 60.0)
+    scene = CastScene(terrain.compiled, bounds, solids, NO_MOVEMENT, grid)
+    at_rest = np.zeros(3)
+    sweep = cast_sweep(sensor, Pose.from_euler(z=1.5), at_rest, at_rest, scene, key=np.uint64(1), losses=False)
     # Azimuths 180, 90, 0, -90 degrees.
     by_beam = {(int(c), int(r)): (p, part) for c, r, p, part in zip(sweep.column, sweep.ring, sweep.points, sweep.part)}
     np.testing.assert_allclose(by_beam[2, 0][0], [10.0, 0.0, 0.0], atol=1e-5)

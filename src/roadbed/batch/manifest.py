@@ -54,8 +54,8 @@ class SequenceManifest:
     def read(cls, folder: Path) -> SequenceManifest | None:
         """The manifest of a folder, None if it is missing or damaged."""
         try:
-            return cls(**json.loads(read_text(folder / SEQUENCE)))
-        except (InputError, ValueError, TypeError):
+            return cls(**read_json(folder / SEQUENCE))
+        except TypeError:
             return None
 
     def missing(self, folder: Path) -> str | None:
@@ -77,10 +77,10 @@ def write_json(path: Path, content: Any) -> None:
     write_file(path, json.dumps(content, indent=1) + "\n")
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """run.json of a sequence; empty if it is missing or damaged."""
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if the file is missing or damaged."""
     try:
-        content = json.loads(read_text(folder / RUN))
+        content = json.loads(read_text(path))
     except (InputError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from roadbed.batch.job import Job, Progress
-from roadbed.batch.manifest import SequenceManifest, read_run
+from roadbed.batch.manifest import RUN, SequenceManifest, read_json
 from roadbed.batch.sequences import InputSequence
 from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
@@ -61,7 +61,7 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
     """report.html over every complete sequence of this call, also those that were kept."""
     entries, lowest = [], []
     for sequence in complete:
-        known, run = SequenceManifest.read(job.of(sequence)), read_run(job.of(sequence))
+        known, run = SequenceManifest.read(job.of(sequence)), read_json(job.of(sequence) / RUN)
         if known is None:
             continue
         entries.append(

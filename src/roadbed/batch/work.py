@@ -16,13 +16,12 @@ import numpy as np
 
 from roadbed.batch.folders import atomic_folder
 from roadbed.batch.job import Frames, Job, Outcome, Split
-from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_run, sizes, versions, write_json
+from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_json, sizes, versions, write_json
 from roadbed.batch.report import FOLDER as LOWEST
 from roadbed.batch.report import LowestFrames, lowest_of
 from roadbed.batch.segments import Ids, Segment, cut
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
-from roadbed.io.files import read_text
 from roadbed.mapping.merge import merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
@@ -88,7 +87,7 @@ def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: s
         return "the settings have changed"
     if known.versions.get("roadbed") != versions()["roadbed"]:
         return f"done by Roadbed {known.versions.get('roadbed')}"
-    if read_run(folder).get("stamp") != stamp and known.input != input_hash(sequence, files):
+    if read_json(folder / RUN).get("stamp") != stamp and known.input != input_hash(sequence, files):
         return "the input has changed"
     missing = known.missing(folder)
     return f"{missing} is missing or cut short" if missing else None
@@ -100,7 +99,7 @@ def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
     source = sequence.read_options.open(sequence.location)
     key = _key(job, sequence, source)
     target = segment_folder(job, sequence, segment)
-    if _segment_facts(target).get("key") != key:
+    if read_json(target / _SEGMENT).get("key") != key:
         with atomic_folder(target, target.parent) as folder:
             out = OutputFolder(folder, (*_PARTS, "part.json", "slides", _SEGMENT), command=job.command)
             recording = RunFolder(out, sequence.location, job.config, job.layers, segment.start)
@@ -125,7 +124,7 @@ def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> E
     files = input_files(sequence, source)
     stamp, digest = input_stamp(files), input_hash(sequence, files)
     folders = [segment_folder(job, sequence, segment) for segment in segments]
-    facts = [_segment_facts(folder) for folder in folders]
+    facts = [read_json(folder / _SEGMENT) for folder in folders]
     key = _key(job, sequence, source)
     outdated = next((folder for folder, fact in zip(folders, facts) if fact.get("key") != key), None)
     if outdated is not None:
@@ -233,13 +232,6 @@ def _conclude(
 def _key(job: Job, sequence: InputSequence, source: Source) -> str:
     """Identifies settings, input and version; a segment with another key is outdated."""
     return f"{job.settings_hash(sequence)} {input_stamp(input_files(sequence, source))} {versions()['roadbed']}"
-
-
-def _segment_facts(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads(read_text(folder / _SEGMENT))
-    except (InputError, ValueError):
-        return {}
 
 
 class _Clock:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line, prepare
+from roadbed.cli.options import Force, Output, command_line, prepare
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
 
@@ -74,9 +74,9 @@ def demo(
         print_summary(summary)
         print(_next_steps(output))
     if view:
-        from roadbed.cli.view import serve
+        from roadbed.cli.view import view as open_viewer
 
-        serve(Request(location))
+        open_viewer(source=location)
 
 
 def _next_steps(output: Path) -> str:

@@ -145,7 +145,8 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(**values: Any) -> None:
         for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            given = [field.name for field in fields(kind) if field.name in values]
+            values[name] = kind(**{field: values.pop(field) for field in given})
         command(**values)
 
     call.__name__, call.__doc__ = command.__name__, command.__doc__

@@ -40,5 +40,9 @@ class Drawable:
         """
         return _renderer().image_of(self, *others)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles hold no device data."""
+        return {**self.__dict__, "device": None}
+
     def _repr_html_(self) -> str:
         return _renderer().html_of(self)

@@ -293,10 +293,6 @@ class GroundFrame(Drawable):
             f"diagnostics: {'; '.join(self.diagnostics) or 'none'})"
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles hold no device data."""
-        return {**self.__dict__, "device": None}
-
     @cached_property
     def T_grid_vehicle(self) -> Pose:
         """m, pose of the vehicle in the grid frame."""
@@ -345,10 +341,6 @@ class OccupancyFrame(Drawable):
             f"OccupancyFrame({_size(self.grid)}, time {self.time:.3f} s, {np.count_nonzero(self.moving)} moving cells, "
             f"{len(self.objects)} objects; diagnostics: {'; '.join(self.diagnostics) or 'none'})"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles hold no device data."""
-        return {**self.__dict__, "device": None}
 
     @cached_property
     def unknown(self) -> Float32:

@@ -18,7 +18,6 @@ from roadbed.simulate.ground_ray import Bounds, meet_ground
 from roadbed.simulate.rng import make_key, normal, uniform
 from roadbed.simulate.sensors import Sensor
 from roadbed.simulate.solids import Movements, SolidIndex, Solids, facing_of, meet_solids
-from roadbed.simulate.terrain import Terrain
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` that are not rows of the solids
 _GROUND_REFLECTIVITY = 0.25
@@ -44,7 +43,9 @@ class _Firings(NamedTuple):
     origins: Float64  # (columns, 3)
 
 
-class _Scene(NamedTuple):
+class CastScene(NamedTuple):
+    """What rays can hit at one instant."""
+
     field: heightfield.Field
     bounds: Bounds
     solids: Solids
@@ -78,11 +79,7 @@ def cast_sweep(
     T_world_sensor: Pose,
     velocity: Float64,
     rate: Float64,
-    terrain: Terrain,
-    bounds: Bounds,
-    solids: Solids,
-    movements: Movements,
-    grid: SolidIndex,
+    scene: CastScene,
     *,
     key: np.uint64,
     distortion: bool = False,
@@ -108,7 +105,6 @@ def cast_sweep(
         sensor.range_min,
         sensor.range_max,
     )
-    scene = _Scene(terrain.compiled, bounds, solids, movements, grid)
     columns, layers = len(firings.azimuths), len(firings.elevations)
     returns = _Returns(
         np.zeros((columns, layers, 3), np.float32),

@@ -13,7 +13,7 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.kernels import progress as compilation
-from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
+from roadbed.simulate.caster import GROUND, CastScene, Sweep, cast_sweep
 from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.rng import make_key
@@ -131,11 +131,7 @@ class SimulatedSequence:
             T_world_vehicle @ T_vehicle_sensor,
             velocity + arm,
             T_vehicle_sensor.rotation.T @ rate,
-            self.scene.terrain,
-            self._bounds,
-            instant.solids,
-            instant.movements,
-            grid,
+            CastScene(self.scene.terrain.compiled, self._bounds, instant.solids, instant.movements, grid),
             key=np.uint64(make_key(self.seed, number, index)),
             distortion=self.distortion,
             multipath=self.multipath,

@@ -55,7 +55,7 @@ class Viewer:
         self._controls = Controls(
             self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
         )
-        with self._controls.tuning_tab():
+        with self._controls.tuning_tab:
             self._tuning = Tuning(self._server, self._player, Path(save_as))
         self._player.on_frame = self._show
         self._player.on_error = self._controls.show_error

@@ -26,12 +26,8 @@ class Controls:
         tabs = gui.add_tab_group()
         with tabs.add_tab("View"):
             self._add_view(gui)
-        self._tuning_tab = tabs.add_tab("Tune")
+        self.tuning_tab = tabs.add_tab("Tune")
         self._connect(gui)
-
-    def tuning_tab(self) -> Any:
-        """The tab of the parameters: `with controls.tuning_tab(): ...`."""
-        return self._tuning_tab
 
     def _add_view(self, gui: Any) -> None:
         with gui.add_folder("Playback"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Protocol
 
@@ -37,26 +38,16 @@ class RecordedScans:
 
     def __init__(self, source: Any, keep: int = 24) -> None:
         self.sequential = bool(getattr(source, "sequential", True))
-        self._source = source
         self._length = len(source)
         if not self._length:
             raise InputError(f"{getattr(source, 'location', 'source')}: expected at least one scan, found none")
-        self._keep = keep
-        self._cache: OrderedDict[int, Scan] = OrderedDict()
+        self.get = lru_cache(maxsize=keep)(source.__getitem__)
 
     def bounds(self) -> tuple[int, int]:
         return 0, self._length - 1
 
-    def get(self, index: int) -> Scan:
-        if index not in self._cache:
-            self._cache[index] = self._source[index]
-            while len(self._cache) > self._keep:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(index)
-        return self._cache[index]
-
     def close(self) -> None:
-        self._cache.clear()
+        self.get.cache_clear()
 
 
 class LiveScans:

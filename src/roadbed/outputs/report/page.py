@@ -148,7 +148,7 @@ def _accuracy(run: RunSummary) -> str:
     out = "<h2>Accuracy</h2>"
     if scores:
         frames = sum(1 for frame in run.frames if frame.scores)
-        against = f"Ground labels against the truth of {frames} frames, {run.protocol} protocol, mean over frames."
+        against = f"Ground labels against the truth of {frames} frames, patchwork++ protocol, mean over frames."
         out += f"<p>{escape(against)}</p>"
         names = ["F1", "IoU"]
         values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]

@@ -77,7 +77,6 @@ class RunSummary:
     slides: tuple[Slide, ...] = ()
     images: tuple[ReportImage, ...] = ()
     files: tuple[str, ...] = ()  # written next to the report, relative to it
-    protocol: str = "patchwork++"
     accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
     machine: str = field(default_factory=lambda: _machine())
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -115,11 +114,10 @@ class RunRecorder:
         *,
         title: str = "",
         command: str = "",
-        protocol: str = "patchwork++",
         slides: int = 24,
         first: int = 0,
     ) -> None:
-        self.source, self.config, self.command, self.protocol = source, config, command, protocol
+        self.source, self.config, self.command = source, config, command
         self.title = title or _title(source)
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
@@ -141,7 +139,7 @@ class RunRecorder:
             points=len(scan),
             shares=_shares(ground),
             seconds=dict(seconds),
-            scores=frame_scores(scan, ground, self.protocol),
+            scores=frame_scores(scan, ground),
             objects=None if occupancy is None else len(occupancy.objects),
             diagnostics=ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
             warming=not self._frames or ready_kernels() > self._kernels,
@@ -180,19 +178,18 @@ class RunRecorder:
             slides=tuple(self._slides),
             images=images,
             files=files,
-            protocol=self.protocol,
             accuracy=accuracy or {},
         )
 
 
-def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
+def frame_scores(scan: Scan, ground: GroundFrame) -> dict[str, float]:
     """Precision, recall, F1 and IoU of the ground in percent, NaN where unknown; empty without true classes."""
     if scan.classes is None:
         return {}
     from roadbed.evaluate.metrics import Score
-    from roadbed.evaluate.protocols import protocol
+    from roadbed.evaluate.protocols import patchwork_plusplus
 
-    score = Score.of(ground.is_ground, *protocol(protocol_name)(scan))
+    score = Score.of(ground.is_ground, *patchwork_plusplus(scan))
     return {"precision": score.precision, "recall": score.recall, "F1": score.f1, "IoU": score.iou}
 
 

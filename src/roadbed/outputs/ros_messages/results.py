@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partialmethod
 from typing import Any
 
 import numpy as np
@@ -116,17 +116,14 @@ class ResultMessages:
             self._messages, self._grid_header, {name: values[known] for name, values in columns.items()}
         )
 
-    def _occupancy(self) -> Any:
-        return self._grid("occupied")
-
-    def _static(self) -> Any:
-        return self._grid("static")
-
     def _grid(self, layer: str) -> Any:
         ground = self._result.ground
         x, y = ground.T_grid_sensor.translation[:2]
         road = float(ground_heights(ground, np.array([x]), np.array([y]))[0])
         return occupancy_grid(self._messages, self._grid_header, self._seen, layer, road)
+
+    _occupancy = partialmethod(_grid, "occupied")
+    _static = partialmethod(_grid, "static")
 
     def _velocities(self) -> Any:
         return velocity_markers(self._messages, self._grid_header, self._result.ground, self._seen)
