@@ -17,7 +17,7 @@ from roadbed.batch import tasks
 from roadbed.batch.batch_run import BatchRun, claimed
 from roadbed.batch.engine import Engine
 from roadbed.batch.job import Job
-from roadbed.batch.manifest import read_run
+from roadbed.batch.manifest import RUN, read_json
 from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.config import Config
 from roadbed.outputs.folder import OutputFolder
@@ -91,7 +91,7 @@ def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, worke
         _run(replace(job, folder=folder / "measured"), sequences, engine)
         wall = time.monotonic() - begin
         ray = _ray_seconds() - before
-    runs = [read_run(folder / "measured" / "sequences" / sequence.name) for sequence in sequences]
+    runs = [read_json(folder / "measured" / "sequences" / sequence.name / RUN) for sequence in sequences]
     frames, processor = sum(run["frames"] for run in runs), sum(run["processor_s"] for run in runs)
     return {
         "workers": workers,

@@ -59,7 +59,7 @@ def test_another_sensor_may_be_a_little_older():
     assert timeline.update(0.08, ["a", "b"], at(0.8)).link is Link.ASIDE
 
 
-def test_a_recording_that_starts_again_is_a_new_drive():
+def test_a_recording_that_starts_again_is_a_new_sequence():
     timeline = started(new_recording=1.0)
     timeline.update(50.0, ["a"], at(1))
     timeline.update(51.5, ["a"], at(2))

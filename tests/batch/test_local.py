@@ -99,7 +99,7 @@ def test_resuming_a_complete_batch_starts_no_workers(home, sequences):
     one_line_and_status_2(changed, "needs the package ray")
 
 
-def test_without_ray_one_line_says_what_to_install(home):
+def test_without_ray_one_line_shows_what_to_install(home):
     arguments = ["batch", "sim:city?sensor=lux4&frames=1", "-o", "out", "-c", "config.yaml"]
     out = subprocess.run(
         [sys.executable, "-c", WITHOUT_RAY, *arguments], cwd=home, capture_output=True, text=True, timeout=900

@@ -19,6 +19,6 @@ def test_a_map_is_driven_and_held_against_the_terrain(tmp_path):
         evaluate_map(tmp_path / "map", drive, make=True)
 
 
-def test_a_drive_without_truth_is_refused(tmp_path):
+def test_a_sequence_without_truth_is_refused(tmp_path):
     with pytest.raises(InputError, match="found a source without truth, expected a simulated sequence"):
         evaluate_map(tmp_path / "map", roadbed.open("fault:drop?of=sim:city"), make=True)

@@ -77,7 +77,7 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
 
 
 def test_a_map_in_another_frame_is_moved_there(tmp_path):
-    """The same plane seen by a drive whose grid is rotated, shifted and a little tilted."""
+    """The same plane seen by a sequence whose grid is rotated, shifted and a little tilted."""
     write_plane_map(tmp_path / "a", points=1e-3 * 60)
     add_survey(tmp_path / "a", 0)
     T_b_a = Pose.from_euler(3.3, -7.7, 2.0, yaw=0.4, pitch=0.02, roll=-0.01)

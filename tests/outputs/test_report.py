@@ -52,10 +52,10 @@ def test_a_run_of_one_frame_still_has_times(tmp_path):
 
 
 @pytest.mark.parametrize("options", ["", "?poses=poses.txt"])
-def test_a_drive_is_called_by_its_name_not_by_its_path(tmp_path, options):
-    drive = tmp_path / "drive_05"
-    drive.mkdir()
-    text = write_report(tmp_path / "r.html", RunRecorder(f"{drive}{options}", Config()).summary()).read_text()
+def test_a_sequence_is_called_by_its_name_not_by_its_path(tmp_path, options):
+    sequence = tmp_path / "drive_05"
+    sequence.mkdir()
+    text = write_report(tmp_path / "r.html", RunRecorder(f"{sequence}{options}", Config()).summary()).read_text()
     assert "<h1>drive_05</h1>" in text
     assert RunRecorder("sim:city?frames=3", Config()).title == "sim:city?frames=3"
 

@@ -180,7 +180,7 @@ def test_the_grid_loses_nothing() -> None:
         assert found == pytest.approx(nearest, abs=1e-9)
 
 
-def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
+def test_moving_objects_are_met_where_they_are_at_the_firing() -> None:
     obj = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
     solids = placed(obj.solids, np.eye(3), np.array([10.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[10.0, 0.0, 0.0]]), np.array([[20.0, 0.0, 0.0]]), np.zeros(1))
@@ -192,7 +192,7 @@ def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
         assert found == pytest.approx(9.5 + 20.0 * lag)
 
 
-def test_turning_things_swing_about_their_origin() -> None:
+def test_turning_objects_swing_about_their_origin() -> None:
     obj = SceneObject("obstacle", (box(2.0, 0.0, 0.0, 1.0, 0.2, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
     solids = placed(obj.solids, np.eye(3), np.array([5.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.zeros((1, 3)), np.array([math.pi / 2 / 0.1]))

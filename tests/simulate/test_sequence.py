@@ -220,7 +220,7 @@ def test_the_vehicle_follows_the_road_with_pitch_and_roll() -> None:
         ("sim:city?sensor=lux4&height=2", "single sensor"),
     ],
 )
-def test_bad_descriptions_say_what_is_allowed(address: str, expected: str) -> None:
+def test_bad_descriptions_show_what_is_allowed(address: str, expected: str) -> None:
     with pytest.raises(RoadbedError, match=expected):
         roadbed.open(address)
 

@@ -120,7 +120,7 @@ def test_visibility_ends_behind_the_block() -> None:
     assert visible[(np.abs(x - 5.55) < 0.11) & (np.abs(y) < 0.5)].all()  # the side of the block that is hit
 
 
-def test_occupancy_turns_with_the_lattice() -> None:
+def test_occupancy_turns_with_the_grid() -> None:
     _, truth = SimulatedSequence(block_scene(), load_rig("vlp16"), 1).frame(0)
     T_grid_sensor = Pose.from_euler(yaw=math.pi / 2)  # the world's x axis is the lattice's y axis
     grid = Grid.centred(30.0, 30.0, 0.2)
@@ -143,7 +143,7 @@ def test_objects_have_their_true_motion() -> None:
             )
 
 
-def test_places_of_a_turning_thing_move_by_its_turning() -> None:
+def test_points_of_a_turning_object_move_by_its_turning() -> None:
     """Counter-clockwise about (5, 0): what lies ahead goes left, what lies left goes back."""
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0.5]))
     places = np.array([[7.0, 0.0, 1.0], [5.0, 3.0, 1.0]])
