@@ -14,7 +14,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roadbed.batch import tasks
-from roadbed.batch.batch_run import BatchRun, claimed
+from roadbed.batch.batch_run import BatchRun, locked_output
 from roadbed.batch.engine import Engine
 from roadbed.batch.job import Job
 from roadbed.batch.manifest import RUN, read_json
@@ -72,7 +72,7 @@ def _overhead(home: Path, sequence: InputSequence, config: Config) -> dict[str, 
         if not isinstance(entry.code, str)  # a function written in C
     }
     whole = spent["work.do_sequence"]
-    shared = spent["read_options.open"] + spent["work._processed"] + spent["recording.finish"]
+    shared = spent["read_options.open"] + spent["work._run_pipeline"] + spent["recording.finish"]
     return {
         "frames": len(sequence.read_options.open(sequence.location)),
         "whole_s": round(whole, 3),
@@ -107,7 +107,7 @@ def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, worke
 
 
 def _run(job: Job, sequences: Sequence[InputSequence], engine: Engine) -> None:
-    with claimed(job):
+    with locked_output(job):
         BatchRun(job, sequences, engine, lambda progress, event: None).run(threading.Event())
 
 

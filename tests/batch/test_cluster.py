@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from roadbed.batch import tasks
-from roadbed.batch.batch_run import BatchRun, claimed, write_summary
+from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
 from roadbed.batch.engine import Engine, loopback_address, patient_start
 from roadbed.batch.maps import do_merge
 from roadbed.core.errors import DeviceError, InputError
@@ -59,7 +59,7 @@ def expected(alone, sequences):
 
 def run(job, sequences, engine, tell=lambda progress, event: None):
     """A batch on the cluster."""
-    with claimed(job):
+    with locked_output(job):
         batch_run = BatchRun(job, sequences, engine, tell)
         progress = batch_run.run(threading.Event())
         batch_run.clear()

@@ -52,7 +52,7 @@ _EVALUATION = [
         ("_mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors])", "_mean([100.0 * (abs(e) <= 0.1) for e in errors if e is not None])"),
         ('"unseen_frames": len(annotated) - len(late)', '"unseen_frames": 0'),
     ),
-    *_of("evaluate/occupancy_truth.py", ("evaluate",), ("np.count_nonzero(free & _deeply(there.occupied))", "np.count_nonzero(free & there.occupied)")),
+    *_of("evaluate/occupancy_truth.py", ("evaluate",), ("np.count_nonzero(free & _interior(there.occupied))", "np.count_nonzero(free & there.occupied)")),
     *_of("evaluate/elevation.py", ("evaluate",), ("(count >= self.support)", "(count >= 0)"), ("Grid(self.x0, self.y0,", "Grid(self.y0, self.x0,"), ("(u - column) * slope[..., 0] + (v - row) * slope[..., 1]", "(u - column) * slope[..., 1] + (v - row) * slope[..., 0]")),
 ]  # fmt: skip
 

@@ -40,9 +40,9 @@ def test_a_live_source_shows_its_rate_and_what_was_skipped(scans):
 
     live = LiveScans(sensor(), arrived=lambda: None)
     assert ended.wait(60)
-    live.pulse(0)
-    words = live.pulse(4).split()
+    live.rate_text(0)
+    words = live.rate_text(4).split()
     assert (words[0], words[2]) == ("live:", "Hz,")
     assert float(words[1]) > 0
-    assert "3 of 6 scans skipped" in live.pulse(4)
+    assert "3 of 6 scans skipped" in live.rate_text(4)
     live.close()

@@ -32,7 +32,7 @@ OnEvent = Callable[[Progress, dict[str, Any]], None]
 
 
 @contextmanager
-def claimed(job: Job) -> Iterator[None]:
+def locked_output(job: Job) -> Iterator[None]:
     """Lock the output folder: a new or empty one, or with --resume one of an earlier batch."""
     marker = job.folder / MARKER
     with output_errors(job.folder):

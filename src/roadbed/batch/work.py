@@ -25,7 +25,7 @@ from roadbed.core.errors import InputError, RoadbedError
 from roadbed.mapping.merge import merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.recording import Part, RunFolder, linked_or_copied
+from roadbed.outputs.recording import Part, RunFolder, link_or_copy
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
 from roadbed.sources.source import Selection, Source
@@ -42,7 +42,7 @@ def do_sequence(job: Job, sequence: InputSequence) -> Events:
     source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
     stamp = input_stamp(files)
-    again = why_again(job, sequence, files, stamp)
+    again = outdated_reason(job, sequence, files, stamp)
     if again is None:
         kept = SequenceManifest.read(job.of(sequence))
         yield Outcome(sequence.name, "kept", frames=kept.frames if kept else 0)
@@ -57,12 +57,12 @@ def do_sequence(job: Job, sequence: InputSequence) -> Events:
     with atomic_folder(job.of(sequence), job.unfinished) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, lowest = RunFolder(out, sequence.location, job.config, job.layers), LowestFrames()
-        for _, count in _processed(job, source, segments[0], recording, lowest, folder / "map"):
+        for _, count in _run_pipeline(job, source, segments[0], recording, lowest, folder / "map"):
             yield Frames(sequence.name, count)
-        _claim_map(out, folder / "map")
+        _register_map_files(out, folder / "map")
         summary = recording.finish()
         shown = lowest.write(out, summary.slides)
-        _conclude(job, sequence, out, summary, digest, segments, shown, clock.facts(stamp))
+        _write_manifests(job, sequence, out, summary, digest, segments, shown, clock.facts(stamp))
     yield Outcome(sequence.name, "done", len(summary.frames), again)
 
 
@@ -70,14 +70,14 @@ def complete_frames(job: Job, sequence: InputSequence) -> int | None:
     """Number of frames of a sequence whose results are complete and up to date, else None."""
     try:
         files = input_files(sequence, sequence.read_options.open(sequence.location))
-        outdated = why_again(job, sequence, files, input_stamp(files))
+        outdated = outdated_reason(job, sequence, files, input_stamp(files))
     except (RoadbedError, OSError):  # the worker reports it
         return None
     known = SequenceManifest.read(job.of(sequence))
     return None if outdated is not None or known is None else known.frames
 
 
-def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: str) -> str | None:
+def outdated_reason(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: str) -> str | None:
     """None if the results are complete; else the reason to repeat it, empty if there are no results."""
     folder = job.of(sequence)
     known = SequenceManifest.read(folder)
@@ -105,12 +105,12 @@ def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
             recording = RunFolder(out, sequence.location, job.config, job.layers, segment.start)
             lowest = LowestFrames()
             seen: list[dict[str, Any]] = []
-            for result, count in _processed(job, source, segment, recording, lowest, folder / "map"):
+            for result, count in _run_pipeline(job, source, segment, recording, lowest, folder / "map"):
                 if result is not None and result.occupancy is not None:
                     seen = [{"id": t.id, "position": t.position.tolist()} for t in result.occupancy.objects]
                 if count:
                     yield Frames(sequence.name, count)
-            _claim_map(out, folder / "map")
+            _register_map_files(out, folder / "map")
             shown = lowest.write(out, recording.finish_part().slides)
             facts = {"key": key, "seen": seen, "lowest": shown, **clock.facts("")}
             write_json(out.file(_SEGMENT), facts)
@@ -139,17 +139,17 @@ def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> E
             maps = [MapReader(part / "map") for part in folders if (part / "map" / "map.json").exists()]
             if maps:
                 merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
-        _claim_map(out, folder / "map")
+        _register_map_files(out, folder / "map")
         lowest = lowest_of(entry for fact in facts for entry in fact["lowest"])
         for entry in lowest:
             drawn = next(path for part in folders if (path := part / entry["picture"]).exists())
             (folder / LOWEST).mkdir(exist_ok=True)
-            linked_or_copied(drawn, out.file(entry["picture"]))
+            link_or_copy(drawn, out.file(entry["picture"]))
         summary = recording.finish()
         run = clock.facts(stamp)
         for name in ("wall_s", "processor_s"):
             run[name] = round(run[name] + sum(fact[name] for fact in facts), 3)
-        _conclude(job, sequence, out, summary, digest, segments, lowest, run)
+        _write_manifests(job, sequence, out, summary, digest, segments, lowest, run)
     yield Outcome(sequence.name, "done", len(summary.frames))
 
 
@@ -157,7 +157,7 @@ def segment_folder(job: Job, sequence: InputSequence, segment: Segment) -> Path:
     return job.unfinished / f"{sequence.name}.segments" / f"{segment.number:05d}"
 
 
-def _processed(
+def _run_pipeline(
     job: Job, source: Source, segment: Segment, recording: RunFolder, lowest: LowestFrames, map_folder: Path
 ) -> Iterator[tuple[Any, int]]:
     """Run the pipeline over a segment; yields the last warm-up result once, and about every second the frames done."""
@@ -180,7 +180,7 @@ def _processed(
         yield None, done
 
 
-def _claim_map(out: OutputFolder, folder: Path) -> None:
+def _register_map_files(out: OutputFolder, folder: Path) -> None:
     """Enter the files of the map into the manifest of the results."""
     if folder.is_dir():
         written = folder.rename(folder.with_name(".map"))
@@ -190,7 +190,7 @@ def _claim_map(out: OutputFolder, folder: Path) -> None:
         written.rmdir()
 
 
-def _conclude(
+def _write_manifests(
     job: Job,
     sequence: InputSequence,
     out: OutputFolder,

@@ -60,7 +60,7 @@ class TruthScorer:
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
         free = (frame.occupied < FREE) & there.visible
-        self._free += (np.count_nonzero(free), np.count_nonzero(free & _deeply(there.occupied)))
+        self._free += (np.count_nonzero(free), np.count_nonzero(free & _interior(there.occupied)))
         still = visible & there.occupied & ~there.moving
         dynamic = float(frame.dynamic[still].sum())
         self._standing += (dynamic, dynamic + float(frame.static[still].sum()))
@@ -113,7 +113,7 @@ def _confusion(said: NDArray[np.bool_], true: NDArray[np.bool_], visible: NDArra
     return np.array([np.count_nonzero(pair & visible) for pair in pairs])
 
 
-def _deeply(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """Occupied cells that are not at the rim of an object: a cell that an object only touches may be mostly free."""
     inner = occupied.copy()
     for axis in (0, 1):

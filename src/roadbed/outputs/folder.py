@@ -43,7 +43,7 @@ class OutputFolder:
             self._old = _Manifest.read(self.path / MANIFEST)
             self._own = {MANIFEST, *self._old.files} if self._old is not None else set()
             for source in inputs:
-                self._keep_off(Path(source).resolve(), source)
+                self._check_input(Path(source).resolve(), source)
             self._check(force)
 
     def file(self, *names: str) -> Path:
@@ -76,7 +76,7 @@ class OutputFolder:
                     f"name another folder with -o"
                 )
 
-    def _keep_off(self, source: Path, named: str | Path) -> None:
+    def _check_input(self, source: Path, named: str | Path) -> None:
         """Refuse a folder in which results would overwrite or mix with their input."""
         home = self.path.resolve()
         if source in home.parents:
@@ -117,7 +117,7 @@ class _Manifest:
                 entry = json.loads(line)
                 if isinstance(entry, dict):
                     self.command = str(entry.get("command", self.command))
-                elif isinstance(entry, str) and _stays_inside(entry):
+                elif isinstance(entry, str) and _is_relative(entry):
                     self.files.add(entry)
 
     @classmethod
@@ -182,7 +182,7 @@ def _remove(folder: Path, files: Iterable[str]) -> None:
             parent.rmdir()
 
 
-def _stays_inside(name: str) -> bool:
+def _is_relative(name: str) -> bool:
     return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts and name not in ("", ".")
 
 

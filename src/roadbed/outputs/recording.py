@@ -57,7 +57,7 @@ class Part:
             raise InputError(f"{folder / _NAME}: expected a part of a run ({error})") from None
 
 
-def linked_or_copied(path: Path, target: Path) -> None:
+def link_or_copy(path: Path, target: Path) -> None:
     """The same file under another name; a copy where the file system has no hard links."""
     with output_errors(target):
         try:
@@ -137,7 +137,7 @@ class RunFolder:
             for path in sorted((folder / kind).glob(f"*{suffix}")):
                 target = self._out.file(kind, path.name)
                 target.parent.mkdir(exist_ok=True)
-                linked_or_copied(path, target)
+                link_or_copy(path, target)
         self._names |= {frame.name for frame in part.frames}
         for line in part.objects:
             record = json.loads(line)

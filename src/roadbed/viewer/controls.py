@@ -110,7 +110,7 @@ class Controls:
         times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.timings.items())
         lines.append(escape(times))
         if isinstance(self._player.scans, LiveScans):
-            lines.append(self._player.scans.pulse(shown.index))
+            lines.append(self._player.scans.rate_text(shown.index))
         if shown.scores:
             lines.append(_score_line(shown))
         if not shown.settled:

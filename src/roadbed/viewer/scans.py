@@ -95,7 +95,7 @@ class LiveScans:
                 raise InputError(f"live scan {index}: no longer kept, only the newest {self._keep} are")
             return self._scans[index]
 
-    def pulse(self, index: int) -> str:
+    def rate_text(self, index: int) -> str:
         """Rate of the source, latency of scan `index`, and number of skipped scans, as text."""
         with self._lock:
             self._shown += index > self._last_shown

@@ -147,7 +147,7 @@ class RunRecorder:
         self._frames.append(record)
         if self._most_slides and index % self._every == 0:
             self._slides.append(Slide(index, webp_bytes(quick_image(ground, occupancy))))
-            self._thin_out()
+            self._drop_slides()
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
         return record
 
@@ -155,9 +155,9 @@ class RunRecorder:
         """Append the frames and slides of another recorder."""
         self._frames += frames
         self._slides += slides
-        self._thin_out()
+        self._drop_slides()
 
-    def _thin_out(self) -> None:
+    def _drop_slides(self) -> None:
         """Of too many slides every second one is kept, and half as many are taken from now on."""
         while len(self._slides) > self._most_slides:
             self._every *= 2
