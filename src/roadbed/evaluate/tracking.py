@@ -122,7 +122,7 @@ def inside(footprint: Float64, x: ArrayLike, y: ArrayLike, margin: float = 0.0) 
 
 
 def _holds(box: Float64, position: Float64, margin: float = 0.3) -> bool:
-    return bool(inside(box, *position, margin))
+    return bool(inside(box, position[0], position[1], margin))
 
 
 def _extent_fits(item: TrackedObject, box: Float64) -> bool:
