@@ -24,7 +24,7 @@ class Timing:
     median_ms: float
     p95_ms: float
     repeats: int
-    processor_ms: float = 0.0  # median, of all threads together: what a busy machine hardly changes
+    processor_ms: float = 0.0  # median, of all threads together: little affected by other processes
     phases_ms: Mapping[str, float] = field(default_factory=dict)  # medians
 
 

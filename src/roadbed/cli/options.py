@@ -117,7 +117,7 @@ def command_line() -> str:
 
 
 def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
-    """Compile what a command needs on all cores before its first frame."""
+    """Compile the kernels of a command on all cores before its first frame."""
     from roadbed.warm_up.processes import cold, warm_up
 
     parts = ["simulator"] if source.startswith("sim:") else []

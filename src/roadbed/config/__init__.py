@@ -51,7 +51,7 @@ class Config(Stage):
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
-        """Read YAML: Roadbed's own, or the grid-variance report's params.yaml as it is."""
+        """Read YAML: a Roadbed configuration, or params.yaml of the grid-variance report."""
         return cls.loads(load_text(path), str(path))
 
     @classmethod

@@ -29,9 +29,9 @@ OccupancyRule = Literal[
     "unseen_stays_unknown",  # unknown mass is resolved by evidence; without: in every step
     "vacated_is_free",  # dynamic mass that moved out of a visible cell leaves it free
     "unknown_by_evidence",  # unknown mass is split by whether the cell was hit; without: 1/4 static, 1/4 dynamic
-    "unseen_is_static",  # hit unknown mass is static unless what arrives there was tested
+    "unseen_is_static",  # hit unknown mass is static unless tested particles arrive
     "births_beside_movers",  # more mass is born next to moving cells
-    "free_space_decay",  # unseen space soon is no longer surely free
+    "free_space_decay",  # free mass of unseen cells decays
     "maturity",  # hits next to cells that have long been static are static
     "maturity_free_space",  # not where the cell was seen free for long
     # particles

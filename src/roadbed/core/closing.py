@@ -18,7 +18,7 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Release what the object holds; it may be called twice."""
+        """Release all resources; it may be called twice."""
 
 
 class Closed:

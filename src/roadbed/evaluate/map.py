@@ -47,7 +47,7 @@ def evaluate_map(
 
 
 def _compared(stored: MapReader, rays: RayCounts, terrain: Any) -> tuple[list[dict[str, Any]], int]:
-    """A row for each number of rays, and how many nodes the map knows."""
+    """A row for each number of rays, and the number of known nodes."""
     if not stored.index.T_map_world.is_identity:
         raise InputError(
             f"{stored.folder}: found a frame of its own, expected that of the simulated world (mounting=known)"

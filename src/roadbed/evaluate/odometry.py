@@ -63,7 +63,7 @@ class OdometryScore:
 
 
 def evaluate_odometry(source: Source, tried: Source, watch: Any = lambda scans: scans) -> OdometryScore:
-    """Go through both at once: `tried` gives the scans of `source` with other poses."""
+    """Iterate over both sources together: `tried` has the scans of `source` with other poses."""
     score = OdometryScore()
     boxes = getattr(source, "objects", None)
     given: Iterable[Scan] = iter(source)

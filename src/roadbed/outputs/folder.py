@@ -173,12 +173,12 @@ def _remove(folder: Path, files: Iterable[str]) -> None:
     emptied = set()
     for name in files:
         target = folder / name
-        inside = target.parent.resolve() == home / PurePosixPath(name).parent  # not through somebody's link
+        inside = target.parent.resolve() == home / PurePosixPath(name).parent  # not through a link
         if inside and target.is_file() and not target.is_symlink():
             target.unlink()
             emptied |= {folder / parent for parent in PurePosixPath(name).parents[:-1]}
     for parent in sorted(emptied, key=lambda path: -len(path.parts)):
-        with suppress(OSError):  # something of others is in it
+        with suppress(OSError):  # it holds other files
             parent.rmdir()
 
 

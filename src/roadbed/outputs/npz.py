@@ -48,7 +48,7 @@ def write_arrays(path: str | Path, arrays: dict[str, NDArray]) -> None:
 
 
 def scan_arrays(scan: Scan) -> dict[str, NDArray]:
-    """Every part of a scan as an array, under the names the reader knows."""
+    """Every part of a scan as an array, under the names of the reader."""
     arrays: dict[str, NDArray] = {"points": scan.points, "sensor": np.array(scan.sensor)}
     for name in ("intensity", "ring", "point_time", "classes"):
         values = getattr(scan, name)

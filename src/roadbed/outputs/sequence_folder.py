@@ -72,7 +72,7 @@ def write_scan(out: OutputFolder, scan: Scan) -> None:
 
 
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
-    """Layers on world axes around the vehicle, and what each point is."""
+    """Layers on world axes around the vehicle, and the truth of each point."""
     x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
     grid = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
     occupancy = truth.occupancy(grid)

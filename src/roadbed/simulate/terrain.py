@@ -23,7 +23,7 @@ ROAD, PARKING, SIDEWALK, TERRAIN = 40, 44, 48, 72  # SemanticKITTI class ids
 
 @dataclass(frozen=True)
 class Terrain:
-    """A height field z = h(x, y) with exact gradient, and what the surface is made of."""
+    """A height field z = h(x, y) with exact gradient, and the class of the surface."""
 
     layers: tuple[Layer, ...] = (Plane(),)
     bends: tuple[Bend, ...] = ()

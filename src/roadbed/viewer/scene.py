@@ -218,7 +218,7 @@ class Scene:
 
 
 def coarser(grid: Grid, step: int) -> tuple[Grid, int]:
-    """A grid whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
+    """A grid whose squares hold step x step cells of the given one, and that step; a rest is cut off."""
     step = min(step, grid.rows, grid.columns)
     shift = (step - 1) / 2 * grid.spacing
     spacing, columns, rows = step * grid.spacing, grid.columns // step, grid.rows // step
@@ -247,7 +247,7 @@ def _in_page(ground: GroundFrame) -> Float64:
 
 
 CLEARANCE = 0.5  # m
-_SLACK = 0.02  # m; what the page sends back differs by rounding
+_SLACK = 0.02  # m; rounding of positions that the page sends
 
 
 def keep_above(camera: Any, ground: Callable[[float, float], float]) -> None:

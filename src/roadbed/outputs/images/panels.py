@@ -16,7 +16,7 @@ from roadbed.outputs.images.scene3d import box_corners
 from roadbed.outputs.images.vehicle import LENGTH, height_at, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
-_PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
+_PIXELS = 360  # of a square panel, as on the page
 
 
 def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:

@@ -47,7 +47,7 @@ class GeoTiffWriter:
             self._offsets[number], self._sizes[number] = self._append(values[::-1])
 
     def finish(self) -> None:
-        """Write the directory of the tiles and of what the pixels mean."""
+        """Write the directory: tiles, geometry and meaning of the pixels."""
         unwritten = self._sizes == 0
         self._offsets[unwritten], self._sizes[unwritten] = self._empty
         x_min, _, _, y_max = self._grid.extent
@@ -75,7 +75,7 @@ class GeoTiffWriter:
         self._write_directory([tag for tag in tags if len(tag[2])])
 
     def _append(self, values: NDArray) -> tuple[int, int]:
-        """Where the compressed tile lies, and its size."""
+        """Offset and size of the compressed tile."""
         data = zlib.compress(np.ascontiguousarray(values, self._dtype).tobytes(), 6)
         self._file.write(data)
         self._at += len(data)

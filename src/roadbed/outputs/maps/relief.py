@@ -25,7 +25,7 @@ _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
 def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
-    """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
+    """Elevation and slopes (3, rows, columns) of the whole map on about `most` nodes at most, by a stride."""
     grid = stored.extent
     stride = 1
     while grid.size / stride**2 > most and stride < SIDE:

@@ -97,7 +97,7 @@ class RunSummary:
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
 
     def mean_scores(self) -> dict[str, float]:
-        """Averages over the frames that have truth; NaN where no frame knows a measure."""
+        """Averages over the frames that have truth; NaN for a measure that no frame has."""
         from roadbed.evaluate.metrics import mean_of_known
 
         scored = [frame.scores for frame in self.frames if frame.scores]

@@ -29,7 +29,7 @@ def scan_of_cloud(message: Any, where: str) -> Scan:
 
 
 def packed(columns: Mapping[str, NDArray]) -> NDArray:
-    """Named values (N,) or (N, count) as one little-endian record per point, in types that clouds know."""
+    """Named values (N,) or (N, count) as one little-endian record per point, in types of PointCloud2."""
     stored = {name: _storable(name, np.asarray(values)) for name, values in columns.items()}
     record = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in stored.items()])
     table = np.empty(len(next(iter(stored.values()))) if stored else 0, record)

@@ -81,7 +81,7 @@ class ResultMessages:
 
     @property
     def _sensor_frame(self) -> str:
-        """The frame of the points: a merged scan of several sensors lies in the vehicle's."""
+        """The frame of the points: that of the vehicle for a merged scan of several sensors."""
         return self._names.vehicle if self._result.scan.mounts else self._result.scan.sensor
 
     @cached_property

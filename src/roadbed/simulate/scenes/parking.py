@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A road that lies higher than the car park on its right; cars pass between the sensor and ground it has seen."""
+"""A road above a car park on its right; passing cars hide ground that the sensor has seen."""
 
 from __future__ import annotations
 
