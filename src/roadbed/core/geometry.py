@@ -41,7 +41,7 @@ class Pose:
         if not (np.isfinite(rotation).all() and np.isfinite(translation).all()):
             raise InputError("pose: expected finite numbers, found NaN or infinity")
         if (distance := np.abs(translation).max()) > FARTHEST_M:
-            raise InputError(f"pose: expected a position within {FARTHEST_M:g} m of the origin, found {distance:g} m")
+            raise InputError(f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {distance:g} m")
         deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
         if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
