@@ -82,10 +82,10 @@ def agreement(
     from roadbed.runtime.device_selection import open_backend
     from roadbed.sources import open_source
 
-    opened, scans = open_backend(backend, device), open_source(source)
+    place, scans = open_backend(backend, device), open_source(source)
     total = len(scans) if hasattr(scans, "__len__") else None
-    rows = list(progress(agreement_rows(scans, Config.preset("default"), opened), "comparing", total))
-    used = f"{opened.device.name}, {opened.device.driver}"
+    rows = list(progress(agreement_rows(scans, Config.preset("default"), place), "comparing", total))
+    used = f"{place.device.name}, {place.device.driver}"
     out = report("agreement", rows, backend=backend, device=used, source=source, **summary(rows))
     shown = {**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}
     show(shown, tuple(rows[0]), as_json)
