@@ -66,20 +66,18 @@ def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
         yield replace(scans[order[number % len(order)]], time=step * number)
 
 
-def machine() -> dict[str, Any]:
-    """Where and when the numbers were taken."""
+def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """The JSON of `roadbed bench NAME`: machine and date, then the rows."""
     import numba
 
     return {
+        "bench": name,
         "date": date.today().isoformat(),
         "machine": platform.machine(),
         "cores": cpu_count(),
         "threads": numba.get_num_threads(),
         "python": platform.python_version(),
         "numba": numba.__version__,
+        **more,
+        "rows": list(rows),
     }
-
-
-def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    """What `roadbed bench NAME --json` prints."""
-    return {"bench": name, **machine(), **more, "rows": list(rows)}

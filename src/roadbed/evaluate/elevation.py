@@ -16,7 +16,6 @@ from roadbed.core.frames import GroundFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.evaluate.metrics import ElevationScore
 from roadbed.io.arrays import check_numbers, read_array
-from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.
 ElevationScorer = Callable[[int, GroundFrame], ElevationScore | None]
@@ -73,15 +72,6 @@ class SimulatedElevation:
         centre = frame.T_grid_sensor.translation
         near = np.hypot(x - centre[0], y - centre[1]) <= self.range_m
         return ElevationScore.of(frame.elevation, frame.variance, truth, near)
-
-
-def elevation_scorer(
-    source: Source, folder: Path | None, origin: tuple[float, float], range_m: float
-) -> ElevationScorer | None:
-    """The scorer of the elevation: a folder if given, else simulated truth, else None."""
-    if folder is not None:
-        return ReferenceElevation(folder, *origin)
-    return SimulatedElevation(source, range_m) if hasattr(source, "truth") else None
 
 
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:

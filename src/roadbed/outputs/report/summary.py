@@ -25,12 +25,7 @@ def ready_kernels() -> int:
     from numba.extending import is_jitted
 
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("roadbed.") and module]
-    return sum(
-        len(value.overloads)
-        for module in modules
-        for value in list(vars(module).values())
-        if is_jitted(value)
-    )
+    return sum(len(value.overloads) for module in modules for value in list(vars(module).values()) if is_jitted(value))
 
 
 @dataclass(frozen=True)
