@@ -86,7 +86,7 @@ class Masks:
             )
             for number, frame in enumerate(self._hits):
                 for cell in np.intersect1d(frame[k], passed, assume_unique=True):
-                    column, row = _unpack(cell)
+                    column, row = int(cell) >> 32, (int(cell) & 0xFFFFFFFF) - 2**31
                     crossings.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
         return crossings
 
@@ -105,10 +105,6 @@ def _cells(x: NDArray, y: NDArray, chosen: NDArray[np.bool_]) -> NDArray[np.int6
     column = np.floor(x[chosen] / CELL).astype(np.int64)
     row = np.floor(y[chosen] / CELL).astype(np.int64)
     return np.unique((column << 32) + (row + 2**31))
-
-
-def _unpack(cell: np.int64) -> tuple[int, int]:
-    return int(cell) >> 32, (int(cell) & 0xFFFFFFFF) - 2**31
 
 
 def _counts(frames: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -43,10 +43,10 @@ def scale_bar(axes: Any) -> Any:
     )
 
 
-def round_length(metres: float) -> float:
-    """The largest 1, 2 or 5 times a power of ten that is not above `metres`."""
-    power = 10.0 ** floor(log10(metres))
-    return max(step * power for step in (1, 2, 5) if step * power <= metres * 1.0000001)
+def round_length(value: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above `value`."""
+    power = 10.0 ** floor(log10(value))
+    return max(step * power for step in (1, 2, 5) if step * power <= value * 1.000001)
 
 
 def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:

@@ -15,7 +15,7 @@ from roadbed.mapping.cache import SIDE
 from roadbed.outputs.maps.georeference import Georeference
 
 _SHORT, _LONG, _DOUBLE, _ASCII, _LONG8 = 3, 4, 12, 2, 16
-_CODES = {_SHORT: "H", _LONG: "I", _DOUBLE: "d", _LONG8: "Q"}
+_DTYPES = {_SHORT: "<u2", _LONG: "<u4", _DOUBLE: "<f8", _LONG8: "<u8"}
 _DEFLATE, _FLOAT, _UNSIGNED = 8, 3, 1
 _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reach
 
@@ -86,7 +86,7 @@ class GeoTiffWriter:
         word = "Q" if self._big else "I"
         entries = []
         for tag, kind, values in tags:
-            packed = values if kind == _ASCII else np.asarray(values).astype(f"<{_numpy_code(kind)}").tobytes()
+            packed = values if kind == _ASCII else np.asarray(values).astype(_DTYPES[kind]).tobytes()
             if len(packed) > inline:
                 where = self._pad()
                 self._file.write(packed)
@@ -104,7 +104,3 @@ class GeoTiffWriter:
             self._file.write(b"\0")
             self._at += 1
         return self._at
-
-
-def _numpy_code(kind: int) -> str:
-    return {"H": "u2", "I": "u4", "d": "f8", "Q": "u8"}[_CODES[kind]]

@@ -136,11 +136,7 @@ def _people(seed: int, density: float) -> list[o.SceneObject]:
             pace = Pace(rng.uniform(1.0, 1.6))
             if rng.bernoulli(0.2):
                 found.append(o.pedestrian(Roadside(x, side * 6.4, -side * pi / 2), height=height))
-            elif not _near_wall(x, side):
+            elif side > 0 or not _WALL[0] - 30.0 < x < _WALL[1] + 10.0:  # the wall has its own pedestrian
                 direction = 1 if rng.bernoulli(0.5) else -1
                 found.append(o.pedestrian(Along(x, offset, pace, direction), height=height))
     return found
-
-
-def _near_wall(x: float, side: int) -> bool:
-    return side < 0 and _WALL[0] - 30.0 < x < _WALL[1] + 10.0
