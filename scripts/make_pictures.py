@@ -19,9 +19,9 @@ from PIL import Image
 
 import roadbed
 from roadbed.core.frames import Label
-from roadbed.outputs.pictures import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.panels import motion
-from roadbed.outputs.pictures.scene3d import chase_camera, corner_camera, ground_view, liveliness
+from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.panels import motion
+from roadbed.outputs.images.scene3d import chase_camera, corner_camera, ground_view, motion_score
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
@@ -64,7 +64,7 @@ def city_pictures(folder: Path) -> None:
         if index % 4 == 0:
             slides.append(quick_image(result.ground, result.occupancy, (480, 380)))
         # The frame that says most: past the start, with the most moving things near the vehicle.
-        if index >= 20 and (lively := liveliness(result.ground, result.occupancy)) > most:
+        if index >= 20 and (lively := motion_score(result.ground, result.occupancy)) > most:
             best, most = result, lively
     assert best is not None
     assert best.occupancy is not None

@@ -51,7 +51,7 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request.opening().T_vehicle_sensor()
+    T_vehicle_sensor = request.read_options().T_vehicle_sensor()
     source = replace(request, mounting=None, deskew=False).scans()
     if request.deskew:
         source = Deskewed(source, ahead=False)
@@ -118,7 +118,7 @@ def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str
 
 @contextmanager
 def _folder(output: Path, force: bool, request: Request, source: Any, settings: Config) -> Iterator[Show]:
-    """Into a folder, which has its report whatever ends the stream."""
+    """Into a folder; the report is also written after an error."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
     from roadbed.sources.read_options import files_of

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations by name, as what they change of the default."""
+"""Configurations by name: the values that differ from the default."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OBJECT_RULES = ("join_bodies", "vehicle_size", "velocity_lag")  # the paper sto
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # The papers' methods and parameters, without any addition of ours; docs/ground.md and docs/occupancy.md list what
-    # the papers leave open and was chosen. Where an addition has no switch, its limit lies where nothing reaches.
+    # The papers' methods and parameters, without any addition of ours; docs/ground.md and docs/occupancy.md list the
+    # choices that the papers leave open. An addition without a switch gets a limit that is never reached.
     "paper": {
         "vehicle": {"clearance": 50.0, "find_body": False},  # no overhangs
         "timeline": {  # no cold starts
