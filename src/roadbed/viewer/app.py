@@ -9,12 +9,12 @@ from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
+from roadbed.io.web_guard import Guard, is_loopback, reachable_name
 from roadbed.viewer.controls import Controls
-from roadbed.viewer.guard import Guard
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
 from roadbed.viewer.scene import Scene, keep_above
-from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
+from roadbed.viewer.serving import start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 
 HOST, PORT = "127.0.0.1", 8080
