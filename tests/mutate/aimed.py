@@ -14,7 +14,7 @@ def _of(path: str, tests: tuple[str, ...], *changes: tuple[str, str]) -> list[Mu
 
 _COMPUTE = [
     *_of("live/dds.py", ("live/test_dds.py",), ("<SocketSendBufferSize max='4MiB'/>", "")),
-    *_of("kernels/parallel.py", ("kernels/test_parallel.py",), ("_at_once.under_way = threads > 1", "_at_once.under_way = True")),
+    *_of("kernels/parallel.py", ("kernels/test_parallel.py",), ("_in_invoke.active = threads > 1", "_in_invoke.active = True")),
     *_of("runtime/philox.py", ("runtime/test_philox.py",), ("np.float32(2.0**-25)", "np.float32(0.0)"), ("np.float32(1 - 2.0**-24)", "np.float32(1.0)")),
 ]  # fmt: skip
 

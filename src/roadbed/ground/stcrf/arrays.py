@@ -62,13 +62,13 @@ class SortedPoints(NamedTuple):
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
     non_ground: NDArray[np.bool_]  # points that cannot be ground; empty: none
     runs: Runs  # of input points; the node after the last is that of points on none
-    listed: ActiveNodes  # nodes that have points
+    active_nodes: ActiveNodes  # nodes that have points
 
 
 class ShapingPoints(NamedTuple):
     """The points that shape a lattice's surface: those of node c are reserved[c] to reserved[c] + length[c].
 
-    Both are defined for listed nodes only; `reserved` also where a row begins.
+    Both are defined for active_nodes nodes only; `reserved` also where a row begins.
     """
 
     reserved: Int32  # (nodes + 1,)
@@ -76,7 +76,7 @@ class ShapingPoints(NamedTuple):
     x: Float32
     y: Float32
     z: Float32
-    listed: ActiveNodes  # no other node has such points
+    active_nodes: ActiveNodes  # no other node has such points
 
 
 class ActiveColumns(NamedTuple):
@@ -109,7 +109,7 @@ class Field:
 
     def __init__(self, rows: int, columns: int, spacing: float, chunks: int, room: int) -> None:
         self.shape = Shape(rows, columns, np.float32(spacing))
-        stride = columns + 2 + 2 * room  # spans of rows, and of three rows together, end at whole vectors
+        stride = columns + 2 + 2 * room  # active columns of rows, and of three rows together, end at whole vectors
         padded = (rows + 2, 9, stride)
         self.information = np.zeros((2, *padded), np.float32)  # P, X: the two Jacobi buffers
         self.prior = np.zeros(padded, np.float32)  # P, X of the previous frame
@@ -120,7 +120,7 @@ class Field:
         self.reserved = np.zeros(rows * columns + 1, np.int32)
         self.count = np.zeros(rows * columns, np.int32)
         ends = (np.zeros(size, np.int32) for size in (rows, rows, rows + 2, rows + 2))
-        self.spans = ActiveColumns(*ends)
+        self.active_columns = ActiveColumns(*ends)
         # Columns [lo, hi) of each row where `information`, `prior` and `data` are not zero.
         self.written, self.prior_ends, self.data_ends = np.zeros((3, 2, rows), np.int32)
         self._chunks = np.zeros(chunks + 1, np.int32)
@@ -132,7 +132,7 @@ class Field:
     def posterior(self) -> Float32:
         return self.information[self.result]
 
-    def cut(self, alone: bool) -> None:
+    def cut(self, single_thread: bool) -> None:
         """Rows are to be one range where one thread works `alone`: each computes sums of its neighbours' rows again."""
         self.row_chunks = self._chunks[:2] if alone else self._chunks
 

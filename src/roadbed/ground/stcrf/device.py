@@ -262,7 +262,7 @@ class StcrfDevice:
         record.has_non_ground = excluded is not None
         if isinstance(excluded, SensorViews):
             record.sensors = len(excluded.origins)
-            self._visibility.look(excluded, slot)
+            self._visibility.set_views(excluded, slot)
             self._looks = True
         elif excluded is not None:
             mask, start = excluded.view(np.uint8), slot * self._buffers.capacity

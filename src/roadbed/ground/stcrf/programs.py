@@ -106,7 +106,7 @@ def coarse_program(config: Config) -> Program:
         "PULL": PULL_WEIGHT if config.ground.uses("pull_to_drops") else 0.0,
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
-        "FEW": 0,  # every coarse node is listed
+        "FEW": 0,  # every coarse node is active_nodes
         "COARSE_START": False,
         "SEEN_ONLY": False,  # asked of the fine lattice alone
     }

@@ -18,8 +18,8 @@ from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.parallel import parallel_region
-from roadbed.kernels.simd import LANES, STEP, exp2_lanes, larger, load, load_flat, splat, store, store_flat, where
-from roadbed.kernels.simd_reductions import store_across, total, totals
+from roadbed.kernels.simd import LANES, STEP, exp2_lanes, load, load_flat, maximum, splat, store, store_flat, where
+from roadbed.kernels.simd_reductions import store_column, sum_each, sum_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -187,20 +187,20 @@ def _gather(points, first, last, plane, step, rules, data, c):
         weight = exp2_lanes(dz * dz * where(above, up, down))
         if rules.pull > F(0):
             kept = rules.pull / (dz * dz * step.reach + F(1))
-            weight = where(above, weight, larger(weight, kept))
+            weight = where(above, weight, maximum(weight, kept))
         weight_x, weight_y = weight * x, weight * y
         w, wx, wy = w + weight, wx + weight_x, wy + weight_y
         wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
         wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
-    store_across(data, (0, c), totals((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
-    data[8, c] = alpha * total(wzy)
+    store_column(data, (0, c), sum_each((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
+    data[8, c] = alpha * sum_lanes(wzy)
 
 
 @inner()
 def _e_step(points, mean, data, step, rules, row, columns):
     """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
-    nodes, limit = points.listed.nodes, rules.slope_limit
-    for i in range(U(points.listed.row[row]), U(points.listed.row[row + 1])):
+    nodes, limit = points.active_nodes.nodes, rules.slope_limit
+    for i in range(U(points.active_nodes.row[row]), U(points.active_nodes.row[row + 1])):
         cell = U(nodes[i])
         if points.length[cell] == 0:
             continue
@@ -227,10 +227,10 @@ def _copy(planes, out, lo, hi):
 
 
 @merged()
-def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
+def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape, rules):
     """The first surface on a range of rows, and its E-step; data terms are empty before."""
     for row in range(first_row, last_row):
-        r, l, h = row + 1, spans.lo[row], spans.hi[row]
+        r, l, h = row + 1, active_columns.lo[row], active_columns.hi[row]
         if h <= l:
             continue
         expected, mean = arrays.expected[r], arrays.mean[r]
@@ -243,7 +243,7 @@ def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
 
 
 @inner()
-def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, rules):
+def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
     first = step.number == 1
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
@@ -254,12 +254,14 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
     alone = first and not rules.from_prior  # neighbours know nothing yet
     if eight and not alone:
         for r in range(first_row, first_row + 2):
-            _sum_along_x(p_old[r], q[r % 3], spacing, spans.wide_lo[r], spans.wide_hi[r])
+            _sum_along_x(p_old[r], q[r % 3], spacing, active_columns.wide_lo[r], active_columns.wide_hi[r])
     for row in range(first_row, last_row):
         r = row + 1
         if eight and not alone:
-            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
-        l, h = spans.lo[row], spans.hi[row]
+            _sum_along_x(
+                p_old[r + 1], q[(r + 1) % 3], spacing, active_columns.wide_lo[r + 1], active_columns.wide_hi[r + 1]
+            )
+        l, h = active_columns.lo[row], active_columns.hi[row]
         if h <= l:
             continue
         p, data = p_new[r], arrays.data[r]
@@ -274,14 +276,14 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
             _m_step(data, rows, step.share, spacing, p, l, h)
         if rules.gamma > F(0):
             _add_prior(arrays.prior[r], rules.gamma, p, l, h)
-        _clear_from(p, columns + 1, h)  # spans end at a multiple of the vector length: there is no node
+        _clear_from(p, columns + 1, h)  # active columns end at a multiple of the vector length: there is no node
         _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
         if step.number < rules.iterations:
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
 @njit(nogil=True, cache=True)
-def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums, shape, rules):
+def expectation_maximization(tasks, row_chunks, points, arrays, active_columns, row_sums, shape, rules):
     """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
 
     Outside of `spans` both buffers must be zero.
@@ -299,15 +301,15 @@ def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums,
         while i < parts:
             first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
             if iteration == 0:
-                _begin_rows(first, last, step, points, arrays, spans, shape, rules)
+                _begin_rows(first, last, step, points, arrays, active_columns, shape, rules)
             else:
-                _iterate_rows(first, last, step, points, arrays, spans, q, shape, rules)
+                _iterate_rows(first, last, step, points, arrays, active_columns, q, shape, rules)
             i = next_chunk(tasks, iteration)
         barrier(tasks, iteration, parts)
 
 
-def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
+def run_em(field: Field, points: ShapingPoints, rules: EmRules, single_thread: bool = False) -> None:
     """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
-    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    parallel_region(expectation_maximization, rules.iterations + 1, *given, alone=alone)
+    given = field.row_chunks, points, EmArrays.of(field), field.active_columns, field.row_sums, field.shape, rules
+    parallel_region(expectation_maximization, rules.iterations + 1, *given, single_thread=single_thread)
     field.result = rules.iterations % 2

@@ -24,8 +24,8 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import STEP, bits, load, numbers, splat, store, store_first
-from roadbed.kernels.simd_reductions import how_many
+from roadbed.kernels.simd import STEP, lane_indices, load, mask_bits, splat, store, store_first
+from roadbed.kernels.simd_reductions import count_true
 
 
 class Scratch(NamedTuple):
@@ -114,22 +114,22 @@ def _list_lower(first, last, dz, rules, near, place):
     lowest = near_from(rules)
     for k in range(first, last, STEP):
         d = load(dz, k)
-        is_lower = (d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k))
-        if bits(is_lower):
-            store_first(near, place, chosen_places(is_lower, k), how_many(is_lower))
-            place += U(how_many(is_lower))
+        is_lower = (d < lowest) & (d >= -rules.low_outlier) & (lane_indices() < F(last - k))
+        if mask_bits(is_lower):
+            store_first(near, place, chosen_places(is_lower, k), count_true(is_lower))
+            place += U(count_true(is_lower))
     return place
 
 
 @inner()
-def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
-    """Ground or not for every point of a range of listed nodes, before the vote."""
+def decide_nodes(first_active, last_active, points, shape, side, rules, p00, work, scratch):
+    """Ground or not for every point of a range of active nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
     around, summed_for = scratch.around, scratch.summed_for
-    nodes, near_count, node_classes = points.listed.nodes, work.near_count, work.node_classes
+    nodes, near_count, node_classes = points.active_nodes.nodes, work.near_count, work.node_classes
     no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
-    for i in range(first_listed, last_listed):
+    for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         kind = node_classes[c]
         node_row = c // shape.columns

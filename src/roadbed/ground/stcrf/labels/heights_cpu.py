@@ -30,18 +30,18 @@ from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
-    bits,
+    lacks_bits,
+    lane_indices,
     load,
-    none_of,
-    numbers,
+    mask_bits,
     splat,
     store,
     store_first,
     store_mask,
+    to_int32,
     where,
-    whole,
 )
-from roadbed.kernels.simd_reductions import chosen, how_many, total
+from roadbed.kernels.simd_reductions import compress, count_true, sum_lanes
 
 BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added as one vector
 CODES = U(256)  # points that are counted together
@@ -64,7 +64,7 @@ def near_from(rules):
 @inlined()
 def chosen_places(is_chosen, k):
     """The numbers of the chosen ones of the points from k on, in the first lanes."""
-    return chosen(is_chosen, whole(numbers()) + splat(np.int32(k)))
+    return compress(is_chosen, to_int32(lane_indices()) + splat(np.int32(k)))
 
 
 @inner()
@@ -85,7 +85,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
     No array is named or passed on inside of the loops: Numba would count references to it, with atomic operations.
     """
     start, x, y, z, pillar = points.start, points.x, points.y, points.z, points.pillar
-    nodes, row_start = points.listed.nodes, points.listed.row
+    nodes, row_start = points.active_nodes.nodes, points.active_nodes.row
     dz, ground, near, bands = work.dz, work.ground, work.near, work.bands
     near_count, band_count = work.near_count, work.band_count
     codes, spare = scratch
@@ -110,17 +110,17 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
                 _store_last(d, is_ground, k, end, dz, ground, spare)
             if not rules.around:
                 continue
-            is_point, is_open = numbers() < F(last - k), none_of(pillar, k, WALL)
+            is_point, is_open = lane_indices() < F(last - k), lacks_bits(pillar, k, WALL)
             # Points over which more than their own height decides: an eighth of a scan.
             in_list = is_point & (d >= lowest) & (d < highest)
-            if bits(in_list):
-                store_first(near, place, chosen_places(in_list, k), how_many(in_list))
-                place += U(how_many(in_list))
+            if mask_bits(in_list):
+                store_first(near, place, chosen_places(in_list, k), count_true(in_list))
+                place += U(count_true(in_list))
             in_bands = is_point & (d >= FOOT) & (d < STRUCTURE_TOP)
-            if bits(in_bands):
+            if mask_bits(in_bands):
                 code = (load(pillar, k) & np.int32(PILLAR)) * np.int32(BANDS_ROOM) + _band(d, rules)
-                store(codes, waiting, chosen(in_bands, code))
-                waiting += U(how_many(in_bands))
+                store(codes, waiting, compress(in_bands, code))
+                waiting += U(count_true(in_bands))
             if waiting > CODES - STEP or (waiting > U(0) and k + STEP >= last):
                 for inside in range(U(bands.shape[1]) if counted == U(0) else U(0)):
                     store(bands, (c, inside, U(0)), splat(np.int32(0)))
@@ -140,6 +140,9 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
             continue
         near_count[c], band_count[c] = place - first, counted
         at = column + U(MARGIN)
-        counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(total(near_points)), np.int32(total(near_high))
-        counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = np.int32(total(open_near)), np.int32(total(open_high))
-        counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(total(seen)), np.int32(total(wall))
+        counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(sum_lanes(near_points)), np.int32(sum_lanes(near_high))
+        counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = (
+            np.int32(sum_lanes(open_near)),
+            np.int32(sum_lanes(open_high)),
+        )
+        counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(sum_lanes(seen)), np.int32(sum_lanes(wall))

@@ -30,8 +30,8 @@ from roadbed.kernels.simd import (
     LANES,
     STEP,
     exp2_lanes,
+    lacks_bits,
     load,
-    none_of,
     splat,
     store,
     store_first,
@@ -54,7 +54,7 @@ class LabelArrays(NamedTuple):
     node_classes: np.ndarray  # (nodes,) bits, see model.py
     pillar_positions: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
-    listed_before: ActiveNodes  # nodes of the last frame: its votes and what it counted are to be cleared
+    active_nodes_before: ActiveNodes  # nodes of the last frame: its votes and what it counted are to be cleared
 
 
 @inner()
@@ -65,12 +65,12 @@ def _rule_out_non_ground(first, last, stands, ground):
 
 
 @inner()
-def _follow_votes(first_listed, last_listed, points, columns, side, rules, work):
+def _follow_votes(first_active, last_active, points, columns, side, rules, work):
     """Points high enough over the surface take the label of the majority around them at their height."""
     start, pillar, dz, ground, votes = points.start, points.pillar, work.dz, work.ground, work.votes
     along, across = work.pillar_positions[0], work.pillar_positions[1]
-    nodes, near, near_count = points.listed.nodes, work.near, work.near_count
-    for i in range(first_listed, last_listed):
+    nodes, near, near_count = points.active_nodes.nodes, work.near, work.near_count
+    for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         if near_count[c] == 0:
             continue
@@ -88,7 +88,7 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
 @merged()
 def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     """Ground or not for every point of some rows of nodes, after the vote."""
-    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
+    first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes.row
     if rules.vote:
         _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
     _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
@@ -109,7 +109,7 @@ def _write_block(first, last, dz, is_other, rules, out):
     whole_vectors = (last - first) // STEP * STEP
     for k in range(U(0), last - first, STEP):
         d = load(dz, k)
-        label = _label(d, none_of(is_other, k, np.uint8(1)), rules)
+        label = _label(d, lacks_bits(is_other, k, np.uint8(1)), rules)
         probability = exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down)))
         if k < whole_vectors:
             store(out.height, first + k, d)
@@ -141,9 +141,9 @@ def _write(first_block, last_block, points, rules, work, out):
         first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
         run, some_outside = U(runs.of_block[block]), False
         while runs.first[run] < last:
-            k, place = U(runs.first[run] - first), U(runs.place[run])
+            k, place = U(runs.first[run] - first), U(runs.position[run])
             store(dz, k, load(work.dz, place))  # what is not the run's is written over by the next one's
-            store_mask(is_other, k, none_of(work.ground, place, np.uint8(1)))
+            store_mask(is_other, k, lacks_bits(work.ground, place, np.uint8(1)))
             some_outside |= runs.node[run] == on_no_node
             run += ONE
         _write_block(U(first), U(last), dz, is_other, rules, out)
@@ -157,7 +157,7 @@ MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 @inner()
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface, and counters of the nodes of a range of rows."""
-    columns, listed, before = shape.columns, points.listed, work.listed_before
+    columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
     scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.bool_))
@@ -165,7 +165,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work, columns, side)
     for row in range(first_row, last_row):
-        if listed.row[row] < listed.row[row + 1]:
+        if active_nodes.row[row] < active_nodes.row[row + 1]:
             measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
@@ -176,15 +176,15 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
 @merged()
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Ground or not for every point of some rows of nodes, before the vote."""
-    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
-    classify_rows(first_row, last_row, listed, work.sums, p00, work.node_classes)
+    first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes
+    classify_rows(first_row, last_row, active_nodes, work.sums, p00, work.node_classes)
     pillars = side * side
     scratch = Scratch(np.empty((pillars, BANDS_ROOM), np.int32), np.full(pillars, -1))
-    first_listed, last_listed = listed.row[first_row], listed.row[last_row]
-    decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
+    first_active, last_active = active_nodes.row[first_row], active_nodes.row[last_row]
+    decide_nodes(first_active, last_active, points, shape, side, rules, p00, work, scratch)
     _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
     if rules.vote:
-        cast_votes(first_listed, last_listed, points, shape, side, work)
+        cast_votes(first_active, last_active, points, shape, side, work)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -41,13 +41,13 @@ def _layer(d):
 
 
 @inner()
-def cast_votes(first_listed, last_listed, points, shape, side, work):
-    """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of listed nodes."""
+def cast_votes(first_active, last_active, points, shape, side, work):
+    """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of active nodes."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
     along, across = work.pillar_positions[0], work.pillar_positions[1]
-    for i in range(first_listed, last_listed):
-        c = np.int64(points.listed.nodes[i])
+    for i in range(first_active, last_active):
+        c = np.int64(points.active_nodes.nodes[i])
         if near_count[c] == 0:
             continue
         row = c // columns

@@ -17,8 +17,8 @@ from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, F, U, solve3
-from roadbed.kernels.simd import LANES, bits, floor, larger, numbers, smaller, splat, store, where, whole
-from roadbed.kernels.simd_reductions import look_up
+from roadbed.kernels.simd import LANES, floor, lane_indices, mask_bits, maximum, minimum, splat, store, to_int32, where
+from roadbed.kernels.simd_reductions import gather
 
 _NEAR, _NEXT = np.int64(0), np.int64(1)  # of two rows or columns; typed, as Numba compiles a function for each literal
 
@@ -72,9 +72,15 @@ def _corner(u, v, i, j, shape):
     inside = (column >= F(0)) & (column < columns) & (row >= F(0)) & (row < rows)
     along, across = column - u, row - v
     share = (F(1) - along if i else F(1) + along) * (F(1) - across if j else F(1) + across)
-    column = smaller(larger(column, splat(F(0))), splat(columns - F(1)))
-    row = smaller(larger(row, splat(F(0))), splat(rows - F(1)))
-    return where(inside, share, splat(F(0))), whole(column), whole(row), along * shape.spacing, across * shape.spacing
+    column = minimum(maximum(column, splat(F(0))), splat(columns - F(1)))
+    row = minimum(maximum(row, splat(F(0))), splat(rows - F(1)))
+    return (
+        where(inside, share, splat(F(0))),
+        to_int32(column),
+        to_int32(row),
+        along * shape.spacing,
+        across * shape.spacing,
+    )
 
 
 @inlined()
@@ -84,11 +90,11 @@ def _carried(old, corner, total):
     source, plane = old.source, old.source.shape[2]
     place = row * np.int32(9 * plane) + column
     first = np.int64(9 * plane + 1)  # after the border
-    p00, p01 = look_up(source, place, first), look_up(source, place, first + plane)
-    p02, x0 = look_up(source, place, first + 2 * plane), look_up(source, place, first + 6 * plane)
-    p11, p12 = look_up(source, place, first + 3 * plane), look_up(source, place, first + 4 * plane)
-    p22, x1 = look_up(source, place, first + 5 * plane), look_up(source, place, first + 7 * plane)
-    x2 = look_up(source, place, first + 8 * plane)
+    p00, p01 = gather(source, place, first), gather(source, place, first + plane)
+    p02, x0 = gather(source, place, first + 2 * plane), gather(source, place, first + 6 * plane)
+    p11, p12 = gather(source, place, first + 3 * plane), gather(source, place, first + 4 * plane)
+    p22, x1 = gather(source, place, first + 5 * plane), gather(source, place, first + 7 * plane)
+    x2 = gather(source, place, first + 8 * plane)
     return (
         total[0] + weight * p00,
         total[1] + weight * (a * p00 + p01),
@@ -164,14 +170,14 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in range(first_row, last_row):
         for first in range(0, shape.columns, LANES):
-            column = numbers() + F(first)
+            column = lane_indices() + F(first)
             x, y = column * spacing + origin[0], splat(origin[1] + F(row) * spacing)
             known = column < F(shape.columns)
             height = sx = sy = splat(F(0))
             total = height, height, height, height, height, height, height, height, height
             # Where the node was depends on its height once the vehicle has tilted: guess, then look again.
             for _ in range(2):
-                if not bits(known):
+                if not mask_bits(known):
                     break
                 x_old = x * rotation[0, 0] + y * rotation[0, 1] + height * rotation[0, 2] + translation[0]
                 y_old = x * rotation[1, 0] + y * rotation[1, 1] + height * rotation[1, 2] + translation[1]

@@ -55,7 +55,7 @@ class CoarseStart:
         self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, ActiveNodes.none(*wide))
 
     def find(
-        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
+        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, single_thread: bool = False
     ) -> None:
         """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
 
@@ -63,36 +63,38 @@ class CoarseStart:
         """
         level, lowest = self._level, self._lowest
         level.cut(alone)
-        field = level.shape, level.information, level.spans, level.written, level.row_chunks
+        field = level.shape, level.information, level.active_columns, level.written, level.row_chunks
         lattice = self._fine, self._ratio, reach_of(self._config)
         begin_coarse(points, self.low, *lattice, field, lowest, self._slope_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
             run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), alone)
             return
-        start_level(F(road), level.spans, level.expected, level.mean)
+        start_level(F(road), level.active_columns, level.expected, level.mean)
         run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), alone)
         if self._config.uses("slope_aware_start"):
             self._slope_start(vehicle, road, alone)
 
-    def to_fine(self, spans: ActiveColumns, before: Float32, expected: Float32, grain: int) -> None:
-        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
+    def to_fine(self, active_columns: ActiveColumns, before: Float32, expected: Float32, grain: int) -> None:
+        """What fine nodes inside the active columns are to expect; where the wide ones know nothing, what they did `before`.
 
         `grain`: rows that are worth a thread.
         """
-        self._spread(spans, True, before, expected, grain)
+        self._spread(active_columns, True, before, expected, grain)
 
-    def spread_outside(self, spans: ActiveColumns, expected: Float32, grain: int) -> None:
+    def spread_outside(self, active_columns: ActiveColumns, expected: Float32, grain: int) -> None:
         """The same for the other nodes, in place."""
-        self._spread(spans, False, expected, expected, grain)
+        self._spread(active_columns, False, expected, expected, grain)
 
-    def _spread(self, spans: ActiveColumns, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
+    def _spread(
+        self, active_columns: ActiveColumns, inside: bool, before: Float32, expected: Float32, grain: int
+    ) -> None:
         level, (rows, columns, _) = self._level, self._fine
-        wide = level.posterior, level.mean, level.spans, level.shape
-        given = wide, self._ratio, columns, spans, inside, before, expected
+        wide = level.posterior, level.mean, level.active_columns, level.shape
+        given = wide, self._ratio, columns, active_columns, inside, before, expected
         parallel_for(spread_coarse, rows, *given, grain=grain)
 
-    def _slope_start(self, vehicle: Vehicle, road: float, alone: bool) -> None:
+    def _slope_start(self, vehicle: Vehicle, road: float, single_thread: bool) -> None:
         """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
         level, sloped, lowest = self._level, self._sloped, self._lowest
         shape, (heights, counts, sums) = level.shape, self._slope_arrays
@@ -103,9 +105,9 @@ class CoarseStart:
         find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
         lower_envelope(heights, slope, shape)
         expect_envelope(heights[0], F(road), slope, shape, sloped.expected)
-        for own, ends in zip(sloped.spans, level.spans):
+        for own, ends in zip(sloped.active_columns, level.active_columns):
             own[:] = ends
-        clear_outside(sloped.information, sloped.written, sloped.spans)
+        clear_outside(sloped.information, sloped.written, sloped.active_columns)
         sloped.row_chunks = level.row_chunks
         run_em(sloped, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), alone)
         count_explained(lowest, sloped.mean, shape, counts[2])

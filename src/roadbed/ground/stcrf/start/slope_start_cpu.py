@@ -28,7 +28,7 @@ from roadbed.ground.stcrf.points.select_cpu import UNSEEN
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import FAST, F, U
 from roadbed.kernels.simd import STEP, load, splat, where
-from roadbed.kernels.simd_reductions import total
+from roadbed.kernels.simd_reductions import sum_lanes
 
 
 class SlopeArrays(NamedTuple):
@@ -117,7 +117,7 @@ def count_explained(lowest, mean, shape, explained):
             for k in range(first, first + U(lowest.length[node]), STEP):
                 dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
                 n = n + where((dz < EXPLAINED) & (dz > -EXPLAINED), splat(F(1)), splat(F(0)))
-            explained[row, column] = np.int32(total(n))
+            explained[row, column] = np.int32(sum_lanes(n))
 
 
 @njit(inline="always")

@@ -23,35 +23,35 @@ _NO_PRIOR = np.bool_(False)  # typed, as Numba compiles a function for each lite
 
 
 @inner(fastmath=FAST)
-def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
+def _gather_lowest(active_nodes, low, shape, ratio, coarse_shape, shaping, counts):
     """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
 
     `counts` takes how many there are.
     """
     total = count = 0
-    next_listed = np.empty(ratio, np.int32)  # of each row of the block
+    next_active = np.empty(ratio, np.int32)  # of each row of the block
     middle = F(0.5) * F(ratio - 1)
     x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     for coarse_row in range(coarse_shape.rows):
-        shaping.listed.row[coarse_row] = count
+        shaping.active_nodes.row[coarse_row] = count
         first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
-        if listed.row[first_row] == listed.row[last_row]:
+        if active_nodes.row[first_row] == active_nodes.row[last_row]:
             first, last = coarse_row * coarse_shape.columns, (coarse_row + 1) * coarse_shape.columns
             reserved[first:last], length[first:last], counts[coarse_row] = total, 0, 0
             continue
         for row in range(first_row, last_row):
-            next_listed[row - first_row] = listed.row[row]
+            next_active[row - first_row] = active_nodes.row[row]
         for coarse_column in range(coarse_shape.columns):
             c = coarse_row * coarse_shape.columns + coarse_column
             reserved[c] = total
             for row in range(first_row, last_row):
-                while next_listed[row - first_row] < listed.row[row + 1]:
-                    node = listed.nodes[next_listed[row - first_row]]
+                while next_active[row - first_row] < active_nodes.row[row + 1]:
+                    node = active_nodes.nodes[next_active[row - first_row]]
                     column = node - row * columns
                     if column >= (coarse_column + 1) * ratio:
                         break
-                    next_listed[row - first_row] += 1
+                    next_active[row - first_row] += 1
                     for part in range(low.shape[1]):
                         # Written over where nothing was seen: cheaper than a branch.
                         x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
@@ -63,30 +63,30 @@ def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += 1
             length[c] = total - reserved[c]
-            shaping.listed.nodes[count] = c  # written over where it does not count
+            shaping.active_nodes.nodes[count] = c  # written over where it does not count
             count += length[c] > 0
-    shaping.listed.row[coarse_shape.rows] = count
+    shaping.active_nodes.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
 @njit(cache=True, fastmath=FAST)
 def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
-    """Lowest points of wide nodes, the spans around them, and ranges of rows that cost about the same.
+    """Lowest points of wide nodes, the active columns around them, and ranges of rows that cost about the same.
 
-    `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
+    `field` is the coarse lattice: its shape, information, active columns, which columns were written, and those ranges.
     """
-    coarse_shape, information, spans, written, chunks = field
-    _gather_lowest(points.listed, low, shape, ratio, coarse_shape, lowest, counts)
-    find_active_columns(lowest.listed, information[0], False, coarse_shape, reach, spans)
-    clear_outside(information, written, spans)
+    coarse_shape, information, active_columns, written, chunks = field
+    _gather_lowest(points.active_nodes, low, shape, ratio, coarse_shape, lowest, counts)
+    find_active_columns(lowest.active_nodes, information[0], False, coarse_shape, reach, active_columns)
+    clear_outside(information, written, active_columns)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
 
 @njit(cache=True)
-def start_level(height, spans, expected, mean):
-    """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
+def start_level(height, active_columns, expected, mean):
+    """A level surface as what to expect within the active columns, and everywhere as the first plane: where no point is near,
     not what an earlier scan has left there."""
-    fill_expected(expected, spans, height)
+    fill_expected(expected, active_columns, height)
     mean[:, 0], mean[:, 1:] = height, F(0)
 
 
@@ -177,11 +177,11 @@ def _blend_columns(sums, between, shape, ratio, columns, before, expected):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, wide, ratio, columns, spans, inside, before, expected):
+def spread_coarse(first_row, last_row, wide, ratio, columns, active_columns, inside, before, expected):
     """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
-    spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
+    active columns, or outside of them. `wide` is the coarse lattice: its information, planes, active columns and shape.
 
-    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place, and what
+    Where they know nothing, what was expected `before` still is; outside of active columns that is in the same place, and what
     lies inside is undefined then.
     """
     information, mean, known, shape = wide
@@ -193,7 +193,7 @@ def spread_coarse(first_row, last_row, wide, ratio, columns, spans, inside, befo
     for row in range(first_row, last_row):
         j, beyond = _wide_before(row, ratio)
         lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
-        first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
+        first, last = active_columns.lo[row] - 1, max(active_columns.lo[row], active_columns.hi[row]) - 1
         begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
         covered = lo == hi or (first <= begin and end <= last)
         if begin == end or (covered and not inside):

@@ -9,14 +9,14 @@ import numpy as np
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
-from roadbed.kernels.simd import STEP, bits, load
+from roadbed.kernels.simd import STEP, load, mask_bits
 from roadbed.runtime.components_cpu import root_of
 
 
 @inlined()
 def _are_above(variance, row, column, limit):
     """Whether a whole vector of nodes of a row is above a limit, as most of a lattice is."""
-    return column + STEP <= U(variance.shape[1]) and not bits(load(variance, (row, column)) <= limit)
+    return column + STEP <= U(variance.shape[1]) and not mask_bits(load(variance, (row, column)) <= limit)
 
 
 @inner()

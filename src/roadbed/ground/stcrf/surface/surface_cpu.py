@@ -21,7 +21,7 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.surface.report_cpu import report_row
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
-from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, splat, store, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -90,7 +90,7 @@ class Evidence(NamedTuple):
 
     @classmethod
     def none(cls, rows: int, stride: int) -> Evidence:
-        """Of nothing; what lies outside of a frame's spans may be left from an earlier one."""
+        """Of nothing; what lies outside of a frame's active columns may be left from an earlier one."""
         seen, beside, bump = np.zeros((3, rows + 2, stride), np.float32)
         planes, certainty = (np.zeros((rows + 2, n, stride), np.float32) for n in (3, 2))
         return cls(planes, certainty, seen, beside, bump)
@@ -113,7 +113,7 @@ def _judge_row(r, information, mean, rules, seen, beside, first, last, bumps, ou
                 plane = load(mean, (row, 0, at)) + load(mean, (row, 1, at)) * left + load(mean, (row, 2, at)) * down
                 apart = plane - height
                 squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
-        bump = squares / larger(around - own, splat(F(1)))
+        bump = squares / maximum(around - own, splat(F(1)))
         store(bumps, (r, c), bump)
         filled = where(around >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
         hollow = (most >= filled) & (uneven < bump)
@@ -124,11 +124,11 @@ def _judge_row(r, information, mean, rules, seen, beside, first, last, bumps, ou
 @inlined()
 def _may_be_known(seen, beside, r, c):
     """Whether any of the nodes c and on was seen, or lies between seen ones: no other is known."""
-    return bits(larger(load(seen, (r, c)) * F(SIDES), _three_rows(beside, r, c)) >= F(SIDES)) != 0
+    return mask_bits(maximum(load(seen, (r, c)) * F(SIDES), _three_rows(beside, r, c)) >= F(SIDES)) != 0
 
 
 @inner()
-def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence, layers):
+def _judge_rows(first_row, last_row, information, arrays, active_columns, rules, evidence, layers):
     """Elevation, slope and doubt of some rows, once it is known everywhere which nodes were seen.
 
     Vectors of nodes that cannot be known are passed over.
@@ -140,7 +140,7 @@ def _judge_rows(first_row, last_row, information, arrays, spans, rules, evidence
     doubt = np.empty(planes.shape[2], np.float32)
     for row in range(first_row, last_row):
         r = U(row + 1)
-        first, last = U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row]))
+        first, last = U(active_columns.lo[row]), U(max(active_columns.lo[row], active_columns.hi[row]))
         for c in range(U(doubt.shape[0])):
             doubt[c] = unknown
         for c in range(first, first if rules.seen_only else last, STEP):
@@ -159,7 +159,7 @@ SURFACE_PHASES = 2
 
 
 @njit(nogil=True, cache=True)
-def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules, evidence, layers):
+def describe_surface(tasks, chunks, information, arrays, use_prior, active_columns, rules, evidence, layers):
     """Elevation and slope, NaN where the doubt, scale [(P + P0)^-1]_00 and more, exceeds what counts as known.
 
     Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
@@ -173,10 +173,10 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
         while part < parts:
             first, last = chunks[part], chunks[part + 1]
             if phase == 1:
-                _judge_rows(first, last, information, arrays, spans, rules, evidence, layers)
+                _judge_rows(first, last, information, arrays, active_columns, rules, evidence, layers)
             elif rules.seen_only:
                 for r in range(first + 1, last + 1):
-                    span = spans.lo[r - 1], max(spans.lo[r - 1], spans.hi[r - 1])
+                    span = active_columns.lo[r - 1], max(active_columns.lo[r - 1], active_columns.hi[r - 1])
                     _mark_seen(U(r), data, prior, use_prior, span[0], span[1], seen)
                     _sum_along_x(U(r), seen, beside)
             part = next_chunk(tasks, phase)
@@ -184,7 +184,7 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, spans, rules
 
 
 @njit(cache=True)
-def compute_variance(spans, evidence, rules, variance):
+def compute_variance(active_columns, evidence, rules, variance):
     """The doubt of known nodes becomes their variance, m^2: points fix the ground as well as it is even around them.
 
     What the planes around disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by
@@ -197,7 +197,7 @@ def compute_variance(spans, evidence, rules, variance):
     told = np.empty(seen.shape[1], np.float32)
     for row in range(rows):
         r, known, out = U(row + 1), evidence.certainty[row + 1], variance[row]
-        for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+        for c in range(U(active_columns.lo[row]), U(max(active_columns.lo[row], active_columns.hi[row])), STEP):
             if not (all_known or _may_be_known(seen, beside, r, c)):
                 continue
             around = splat(F(0))
@@ -205,10 +205,10 @@ def compute_variance(spans, evidence, rules, variance):
                 for i in range(3):
                     at = r + U(j) - ONE, c + U(i) - ONE
                     around = around + load(seen, at) * load(bump, at)
-            point = around * POINT_UNEVENNESS / larger(_three_rows(beside, r, c), splat(F(1))) + POINT_NOISE
+            point = around * POINT_UNEVENNESS / maximum(_three_rows(beside, r, c), splat(F(1))) + POINT_NOISE
             uneven = load(bump, (r, c)) * NODE_UNEVENNESS
             store(told, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * SLOPE_VARIANCE)
-        for c in range(U(max(spans.lo[row] - 1, 0)), U(max(min(spans.hi[row] - 1, columns), 0))):
+        for c in range(U(max(active_columns.lo[row] - 1, 0)), U(max(min(active_columns.hi[row] - 1, columns), 0))):
             out[c] = min(told[c + ONE], most) if out[c] <= most else out[c]
 
 
