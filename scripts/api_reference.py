@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/api.md from the docstrings and field comments of the public names; with --check it only compares."""
+"""Writes docs/api.md (docstrings and field comments of the public names) and docs/parameters.md (configuration models).
+
+With --check it compares the pages on disk and exits with 1 if one is out of date.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import roadbed
+from roadbed.config.reference import markdown
 from roadbed.core import errors
 
-PAGE = Path(__file__).parent.parent / "docs" / "api.md"
+DOCS = Path(__file__).parent.parent / "docs"
 NAMES = (
     *("GroundFilter", "GroundFrame", "OccupancyFilter", "OccupancyFrame", "Pipeline", "Result", "open", "Source"),
     *(
@@ -117,13 +121,14 @@ def _text(docstring: str) -> str:
 
 
 def main() -> int:
-    made = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(made)
-    elif PAGE.read_text() != made:
-        print("docs/api.md: expected what scripts/api_reference.py writes: run it and commit the page")
-        return 1
-    return 0
+    stale = 0
+    for name, made in (("api.md", page()), ("parameters.md", markdown(roadbed.Config))):
+        if "--check" not in sys.argv:
+            (DOCS / name).write_text(made)
+        elif not (DOCS / name).exists() or (DOCS / name).read_text() != made:
+            print(f"docs/{name}: expected what scripts/api_reference.py writes: run it and commit the page")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":
