@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/benchmarks.md and docs/notebook/occupancy-runs.md from the runs that `occupancy_rules.py --keep FILE` kept.
+"""The tables of docs/benchmarks.md and docs/notebook/occupancy-runs.md, from runs of `occupancy_rules.py --keep FILE`.
 
 `python scripts/occupancy_tables.py FILE [FILE ...]` prints every table; `--into PAGE ...` writes those into pages that
 have the place marked with `<!-- table NAME -->` and `<!-- end -->`.

@@ -12,8 +12,8 @@ _OBJECT_RULES = ("join_bodies", "vehicle_size", "velocity_lag")  # the paper sto
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # The papers' methods and parameters without Roadbed's rules; docs/papers.md lists what the papers leave open and what
-    # was chosen. A limit without a switch is set to a value that is never reached.
+    # The papers' methods and parameters without Roadbed's rules; docs/papers.md lists what the papers leave open and
+    # what was chosen. A limit without a switch is set to a value that is never reached.
     "paper": {
         "vehicle": {"clearance": 50.0, "find_body": False},  # no overhangs
         "timeline": {  # no cold starts
