@@ -22,18 +22,8 @@ from roadbed.core import errors
 DOCS = Path(__file__).parent.parent / "docs"
 NAMES = (
     *("GroundFilter", "GroundFrame", "OccupancyFilter", "OccupancyFrame", "Pipeline", "Result", "open", "Source"),
-    *(
-        "register_source",
-        "Scan",
-        "Label",
-        "Mounting",
-        "TrackedObject",
-        "TraversabilityLimits",
-        "Config",
-        "Pose",
-        "Grid",
-    ),
-)
+    *("register_source", "Scan", "Label", "Mounting", "TrackedObject", "Config", "Pose", "Grid"),
+)  # TraversabilityLimits: docs/parameters.md
 COMPILATION = ("warm_up", "watch_compilation")
 ERRORS = ("RoadbedError", "InputError", "OutputError", "ConfigError", "DeviceError")
 HEAD = """# Python
@@ -102,7 +92,7 @@ def _function(name: str, function: Any, level: str) -> str:
 
 def _wrapped(line: str) -> list[str]:
     indent = "  " if line.startswith("- ") else ""
-    return textwrap.wrap(line, 130, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(line, 138, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _signature(name: str, function: Any) -> str:
