@@ -72,6 +72,8 @@ def _rows(thing: Any) -> list[str]:
         for line in source:
             if found := (_MEMBER if issubclass(thing, Enum) else _FIELD).match(line):
                 name, *kind, comment = found.groups()
+                if (comment or "").startswith("private"):
+                    continue
                 rows.append(_row(name, "".join(kind), comment or ""))
     for name, value in vars(thing).items():
         getter = getattr(value, "fget", None) or getattr(value, "func", None)
