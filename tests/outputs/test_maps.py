@@ -79,7 +79,10 @@ def test_slope_count_and_traversability_belong_to_the_same_ground(drive):
     _, count = read(folder / "out" / "count.tif")
     _, score = read(folder / "out" / "traversability.tif")
     _, reason = read(folder / "out" / "traversability-reason.tif")
+    # The lowest ring meets the road 6.7 m ahead of the first pose: nearer cells have no return and stay unknown.
     ahead = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in np.arange(7.0, 12.0)])
+    unseen = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in (2.0, 3.0, 4.0)])
+    assert np.isnan(score[rasterio.transform.rowcol(raster.transform, EAST + unseen[:, 0], NORTH + unseen[:, 1])]).all()
     row, column = rasterio.transform.rowcol(raster.transform, EAST + ahead[:, 0], NORTH + ahead[:, 1])
     assert slope[row, column].max() < 0.1
     assert (count[row, column] > 20).mean() > 0.5

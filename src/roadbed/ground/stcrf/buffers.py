@@ -46,7 +46,7 @@ class Buffers:
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.node_classes = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
-        self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
+        self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(3 * slots, np.int32)
         self.fit_parts = [zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2)]  # of even and odd steps
         self.fit = backend.output((slots, 6), np.float32)
         self._next: tuple[Sequence[str], list[Output]] = ((), [])  # outputs that are laid out for the next frame

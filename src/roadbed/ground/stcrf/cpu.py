@@ -40,6 +40,7 @@ from roadbed.ground.stcrf.model import (
     SLOPE_WEIGHT,
     SMALL_COMPONENT,
     SMALLEST_FIT,
+    SMALLEST_OVERLAP,
     WALL_HIGH,
     WALL_LOW,
 )  # fmt: skip
@@ -381,8 +382,10 @@ class StcrfCpu:
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
-        n = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
+        n, over = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
+        if over >= FEWEST_SAMPLES and n < SMALLEST_OVERLAP * F(over):
+            return Misalignment(lift, slope_x, slope_y, n / over, fits=False)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)

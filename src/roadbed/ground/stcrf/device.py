@@ -32,7 +32,6 @@ from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.command_graphs import CommandGraphs
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
-    FEWEST_SAMPLES,
     FRAME,
     HEIGHT,
     HEIGHT_WEIGHT,
@@ -391,6 +390,6 @@ def _brought(outputs: int) -> tuple[str, ...]:
     return ("label", *(name for name, bit in bits.items() if outputs & bit))
 
 
-def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, samples: float, fits: float) -> Any:
+def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, known: float, fits: float) -> Any:
     """What the kernels found, None where too little of the prior surface is known."""
-    return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share, bool(fits))
+    return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None

@@ -22,14 +22,14 @@ from roadbed.sources.location import parse_location
 
 def ready_kernels() -> int:
     """How many variants of Roadbed's CPU kernels this process has ready; it grows as they are compiled or loaded."""
-    from numba.core.dispatcher import Dispatcher
+    from numba.extending import is_jitted
 
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("roadbed.") and module]
     return sum(
         len(value.overloads)
         for module in modules
         for value in list(vars(module).values())
-        if isinstance(value, Dispatcher)
+        if is_jitted(value)
     )
 
 

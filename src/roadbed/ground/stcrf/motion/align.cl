@@ -25,9 +25,10 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
         float dx = x - ((float)column + 0.5f) * SPACING, dy = y - ((float)row + 0.5f) * SPACING;
         float z = r[6] * px + r[7] * py + r[8] * pz + t[2];
         float dz = z - (plane.y + plane.z * dx + plane.w * dy);
+        ATOMIC_ADD(&found[3 * SLOT + 2], 1);
         if (fabs(dz) >= FARTHEST_SAMPLE) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
-        samples[SLOT * capacity + ATOMIC_ADD(&found[2 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
+        samples[SLOT * capacity + ATOMIC_ADD(&found[3 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
     }
 }
 
@@ -132,7 +133,8 @@ FUNCTION Sample sample_at(GLOBAL const float4 *samples, GLOBAL const int *counts
 
 // One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group solves what
 // all of them added up in the step before, and adds up its share of this one; of the last step, the last to finish solves.
-// found: {samples, work-groups done}. The result is the fit, the number of samples and whether the scan fits.
+// found: {samples, work-groups done, points over firm nodes}. A scan of which few points over firm nodes are samples
+// contradicts the prior. The result is the fit, whether enough is known for it and whether the scan fits.
 KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL int *counts_all, GLOBAL int *found,
                 GLOBAL float *parts_of_even, GLOBAL float *parts_of_odd, GLOBAL float *result, float factor, int step,
                 int capacity) {
@@ -145,7 +147,7 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     GLOBAL int *counts = counts_all + SLOT * NODES;
     GLOBAL const float *before = (step % 2 ? parts_of_even : parts_of_odd) + SLOT * GROUP_COUNT * SUMS;
     GLOBAL float *parts = (step % 2 ? parts_of_odd : parts_of_even) + SLOT * GROUP_COUNT * SUMS;
-    int n = found[2 * SLOT];
+    int n = found[3 * SLOT];
     Sample s = {0.0f, 0.0f, 0.0f, 0.0f};
     if (GLOBAL_ID < n) s = sample_at(samples, counts, GLOBAL_ID);  // under way while others solve
     solve(before, scratch, totals, fit);
@@ -164,7 +166,7 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     if (step < FIT_STEPS - 1) return;
     FENCE();
     BARRIER();
-    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
+    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[3 * SLOT + 1], 1);
     BARRIER();
     if (done < GROUP_COUNT - 1) return;
     FENCE();
@@ -172,12 +174,14 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = aligned(&frames[SLOT], fit, k);
     BARRIER();
     if (LOCAL_ID == 0) {
-        int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
+        int over = found[3 * SLOT + 2], contradicts = over >= FEWEST_SAMPLES && (float)n < SMALLEST_OVERLAP * (float)over;
+        int fits = !contradicts && fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
         if (fits && n >= FEWEST_SAMPLES) store_pose(&frames[SLOT], poses);
-        for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
-        result[6 * SLOT + 4] = (float)n;
+        for (int k = 0; k < 3; ++k) result[6 * SLOT + k] = fit[k];
+        result[6 * SLOT + 3] = contradicts ? (float)n / (float)over : fit[3];
+        result[6 * SLOT + 4] = contradicts || n >= FEWEST_SAMPLES;
         result[6 * SLOT + 5] = (float)fits;
-        found[2 * SLOT] = found[2 * SLOT + 1] = 0;
+        found[3 * SLOT] = found[3 * SLOT + 1] = found[3 * SLOT + 2] = 0;
     }
     // No counts are left behind: every group has read them.
     UNROLL_8 for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;

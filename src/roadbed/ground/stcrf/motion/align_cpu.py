@@ -36,8 +36,8 @@ class Samples(NamedTuple):
 def sample_residuals(points, non_ground, stride, rotation, translation, shape, radius, information, mean, samples):
     """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
 
-    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
-    lifted onto them. Returns how many samples were written.
+    Non-ground points are left out: four layers see more sides of cars than road, and would be lifted onto them.
+    Returns how many samples were written, and how many points lie over firm nodes at any height.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     centre_x, centre_y = translation[0], translation[1]
@@ -45,7 +45,7 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
     scale, wide, long = F(1) / spacing, F(columns), F(rows)
     has_non_ground = non_ground.shape[0] > 0
     to_x, to_y, to_z = pose_rows(rotation, translation)
-    n = 0
+    n = over = 0
     # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
     for i in range(U(0), U(points.shape[0]), U(stride)):
         px, py, pz = points[i, 0], points[i, 1], points[i, 2]
@@ -61,12 +61,14 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
         h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
         dz = transform_row(to_z, px, py, pz) - (h + sx * dx + sy * dy)
-        counts = inside & (information[row + ONE, 0, column + ONE] >= FIRM) & (abs(dz) < FARTHEST_SAMPLE)
+        firm = inside & (information[row + ONE, 0, column + ONE] >= FIRM)
+        counts = firm & (abs(dz) < FARTHEST_SAMPLE)
         cell = row * U(columns) + column
         sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell
         count[cell] += counts
         n += counts
-    return n
+        over += firm
+    return n, over
 
 
 @inner(fastmath=FAST)
