@@ -15,7 +15,7 @@ from roadbed.ground.stcrf.arrays import ActiveNodes, Field
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.model import COARSE_KNOWS
 from roadbed.ground.stcrf.points.active_columns_cpu import VECTOR, clear_outside, find_active_columns
-from roadbed.ground.stcrf.start.start_cpu import spread_coarse
+from roadbed.ground.stcrf.start.start_cpu import blend_coarse
 from tests.ground import engines
 
 
@@ -111,7 +111,7 @@ def test_what_is_kept_and_moved_lies_between_its_ends_and_nothing_beside_them():
 
 
 def blended(wide, ratio, before):
-    """The result of `spread_coarse`, node by node in float64."""
+    """The result of `blend_coarse`, node by node in float64."""
     rows, columns = before.shape[0] - 2, wide.shape.columns * ratio
     expected = before.astype(np.float64)
     for row in range(rows):
@@ -148,8 +148,8 @@ def test_inside_and_outside_of_spans_fine_nodes_expect_what_the_wide_ones_around
     given = (wide.information[0], wide.mean, wide.active_columns, wide.shape), ratio, 9 * ratio, fine.active_columns
     inside, outside = before.copy(), before.copy()
     for first in (0, 3 * ratio):  # in ranges of rows, as threads do it
-        spread_coarse(first, first + 4 * ratio, *given, True, before, inside)
-        spread_coarse(first, first + 4 * ratio, *given, False, outside, outside)
+        blend_coarse(first, first + 4 * ratio, *given, True, before, inside)
+        blend_coarse(first, first + 4 * ratio, *given, False, outside, outside)
     expected, told = blended(wide, ratio, before), 0
     for row, (lo, hi) in enumerate(
         zip(fine.active_columns.lo, np.maximum(fine.active_columns.lo, fine.active_columns.hi))

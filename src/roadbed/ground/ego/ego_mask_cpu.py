@@ -71,7 +71,7 @@ def copy_without(first, last, points, mask, left):
 
 @njit(cache=True)
 def count_scan(seen, occupied, fade, least, stays):
-    """Add a scan to the weighted counts of occupied cells; those from `least` on stay. Returns whether `stays` changed."""
+    """Add a scan to the weighted counts of cells; from `least` on a cell `stays`. Returns whether any changed."""
     changed = False
     for x in range(seen.shape[0]):
         for y in range(seen.shape[1]):

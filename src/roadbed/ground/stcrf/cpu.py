@@ -241,9 +241,8 @@ class StcrfCpu:
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
             coarse.find(points, vehicle, road, carried, self._single_thread)
-            coarse.to_fine(
-                fine.active_columns, fine.expected if carried is None else carried, fine.expected, self._grain
-            )
+            before = fine.expected if carried is None else carried
+            coarse.to_fine(fine.active_columns, before, fine.expected, self._grain)
 
     @property
     def _grain(self) -> int:
@@ -332,7 +331,8 @@ class StcrfCpu:
         if self._coarse is not None:
             if self._level_at is not None:
                 fine.prior_mean[:, 0], fine.prior_mean[:, 1:] = self._level_at, 0
-            self._coarse.spread_outside(fine.active_columns, fine.prior_mean, self._grain)
+            planes = fine.prior_mean
+            self._coarse.to_fine(fine.active_columns, planes, planes, self._grain, inside=False)
 
     def forget(self) -> None:
         self._fine.prior[:], self._fine.prior_ends[:] = 0, 0
