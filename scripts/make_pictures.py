@@ -39,9 +39,7 @@ MOMENTS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs/images"))
-    parser.add_argument(
-        "--kitti", type=Path, help="folder of KITTI raw drive 2011_09_26_0005"
-    )
+    parser.add_argument("--kitti", type=Path, help="folder of KITTI raw drive 2011_09_26_0005")
     parser.add_argument("--without-viewer", action="store_true", help="do not take a picture of the web viewer")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)

@@ -224,7 +224,9 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
 
 def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
     """Velocity of the largest tracked object whose middle lies on the box."""
-    there = [item for item in frame.objects if inside(box.footprint, *item.position[:2].tolist(), EXCLUDED_MARGIN)]
+    there = [
+        item for item in frame.objects if inside(box.footprint, item.position[0], item.position[1], EXCLUDED_MARGIN)
+    ]
     return max(there, key=lambda item: item.cells).velocity if there else None
 
 
