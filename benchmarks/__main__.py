@@ -209,7 +209,7 @@ def confidence(
     seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 2,
     as_json: Json = False,
 ) -> None:
-    """Estimate the mounting in roads, rooms, desks, tunnels: which results are right, and which wrong ones are doubted."""
+    """Estimate the mounting in roads, rooms, desks, tunnels: right, wrong, and doubted results."""
     from benchmarks.confidence import confidence_rows
     from roadbed.bench.timing import report
 
