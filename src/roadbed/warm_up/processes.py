@@ -32,7 +32,7 @@ JOBS = {
     "simulator": ("simulate",),
     "mounting": ("ground.mounting", "ground.ego"),
     "variance": ("ground.variance",),
-    "pictures": ("outputs.pictures",),
+    "pictures": ("outputs.images",),
     "files": ("sources",),
 }
 

@@ -10,7 +10,7 @@ import numpy as np
 import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
 import roadbed.occupancy.cpu
-import roadbed.simulate.drive  # noqa: F401  (imports register the kernels)
+import roadbed.simulate.sequence  # noqa: F401  (imports register the kernels)
 from roadbed.config import Config, OccupancyConfig
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose
@@ -23,7 +23,7 @@ from roadbed.occupancy.objects.arrays import MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
-from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.outputs.images.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source
 from roadbed.sources.formats import lzf
