@@ -66,7 +66,7 @@ MOTION = [
         _DEVICE.format("motion/motion"),
         _MOTION,
         ("old.z * travel[1] - travel[2];", "old.z * travel[1];"),
-        ("for (int look = 0; look < 2; ++look)", "for (int look = 0; look < 1; ++look)"),
+        ("for (int pass = 0; pass < 2; ++pass)", "for (int pass = 0; pass < 1; ++pass)"),
         ("turned(found, plane, turn[0] / length, turn[3] / length)", "turned(found, plane, turn[0] / length, -turn[3] / length)"),
         ("s.x1 -= frame->lower * s.p01;", ""),
         ("s.x0 -= frame->lower * s.p00;", "s.x0 += frame->lower * s.p00;"),
