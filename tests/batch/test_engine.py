@@ -97,8 +97,7 @@ def test_a_raylet_that_aborts_is_noticed_at_once(tmp_path):
     raylet.write_text("#!/bin/sh\nexit 134\n")
     raylet.chmod(0o755)
     begin = time.monotonic()
-    out, _ = start(
-        ABORTS.format(executable=str(raylet)), RAY_AUTH_MODE="token", RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER="0"
-    ).communicate(timeout=900)
+    environment = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as of the engine
+    out, _ = start(ABORTS.format(executable=str(raylet)), **environment).communicate(timeout=900)
     assert "Ray on this machine does not answer (raylet ended while it started)" in out
     assert time.monotonic() - begin < 200  # and not 300 s more than Ray takes

@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
 
 
 def street(seed=0, n=20000):
@@ -107,3 +108,11 @@ def test_sensor_that_is_moved_during_a_drive_is_noticed():
         diagnostics += [note for note in frame.diagnostics if "mounting" in note]
     assert len(diagnostics) == 1
     assert frame.mounting.height == pytest.approx(1.6, abs=0.05)
+
+
+def test_the_median_of_the_first_scans_is_kept_and_the_next_scan_does_not_count():
+    estimator = MountingEstimator(Config().ground.mounting)
+    heights = [*np.linspace(1.60, 1.60 + 0.02 * (_FIRST_SCANS - 1), _FIRST_SCANS), 1.90]
+    found = [estimator.track((street(n=5000) - [0, 0, height]).astype(np.float32))[0].height for height in heights]
+    assert found[-2] == pytest.approx(np.median(heights[:-1]), abs=0.01)
+    assert found[-1] == found[-2]
