@@ -14,7 +14,7 @@ from rosbags.rosbag1 import Writer as Writer1
 from roadbed import Pipeline
 from roadbed import open as open_source
 from roadbed.core.errors import InputError, OutputError
-from roadbed.outputs.bag import BagWriter, source_diagnostics, write_bag
+from roadbed.outputs.bag import BagWriter, write_bag
 from roadbed.sources.bags.message_types import message_types
 from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records
 from tests.sources.bags.bag_files import write_bag as make_bag
@@ -131,8 +131,8 @@ def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
         np.testing.assert_array_equal(scan.points, expected.points)
         assert scan.time == expected.time
     assert source[0].T_world_sensor is not None
-    assert "cut off or damaged: found" in source_diagnostics(source)[0]
-    assert f"of {cut.stat().st_size} bytes" in source_diagnostics(source)[0]
+    assert "cut off or damaged: found" in source.diagnostics[0]
+    assert f"of {cut.stat().st_size} bytes" in source.diagnostics[0]
 
 
 @pytest.mark.parametrize("compression", CompressionType)
@@ -170,7 +170,7 @@ def test_a_folder_whose_database_was_cut_off_is_read_up_to_there(tmp_path, metad
     source = open_source(bag if metadata else storage)
     assert 12 <= len(source) <= 15
     assert [scan.points[0, 0] for scan in source] == list(range(len(source)))
-    assert f"found {len(source)} messages in the first" in source_diagnostics(source)[0]
+    assert f"found {len(source)} messages in the first" in source.diagnostics[0]
     write_bag(tmp_path / "out.mcap", source, perceived(source))
     made = contents(tmp_path / "out.mcap")
     assert len(made["/points"]) == len(made["/roadbed/labelled"]) == len(source)
@@ -202,8 +202,8 @@ def test_missing_transforms_name_the_frames_that_exist(tmp_path):
     messages = Messages(ros1=False)
     tf = [("/tf_static", 99.0, messages.static("chassis", "camera", 1.0))]
     source = open_source(recorded(tmp_path, "mcap", extra=tf))
-    assert "no transform from base_link to lidar_top" in source_diagnostics(source)[0]
-    assert "frames that exist: camera, chassis" in source_diagnostics(source)[0]
+    assert "no transform from base_link to lidar_top" in source.diagnostics[0]
+    assert "frames that exist: camera, chassis" in source.diagnostics[0]
     assert source[0].T_world_sensor is not None
 
 
@@ -221,11 +221,11 @@ def test_without_odometry_the_poses_come_from_tf(tmp_path):
     (tmp_path / "lost").mkdir()
     source = open_source(make_bag(tmp_path / "lost", "mcap", messages, records))
     assert source[0].T_world_sensor is None
-    assert "every scan is processed on its own" in source_diagnostics(source)[0]
-    assert "base_link, odom" in source_diagnostics(source)[0]
+    assert "every scan is processed on its own" in source.diagnostics[0]
+    assert "base_link, odom" in source.diagnostics[0]
     records.append(("/tf_static", 99.0, messages.static("base_link", "lidar_top", 1.7)))
     source = open_source(make_bag(tmp_path, "mcap", messages, records))
-    assert source_diagnostics(source) == []
+    assert source.diagnostics == ()
     np.testing.assert_allclose(source[1].T_world_sensor.translation, [2.0, 0.0, 1.7], atol=1e-6)
 
 

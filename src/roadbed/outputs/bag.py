@@ -150,12 +150,6 @@ def bag_source(source: Any) -> RosbagSource | None:
     return source
 
 
-def source_diagnostics(source: Any) -> list[str]:
-    """What a bag lacks, one line each."""
-    bag = bag_source(source)
-    return [] if bag is None else list(bag.diagnostics)
-
-
 def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = False) -> tuple[int, set[str]]:
     """A bag of the results and of the bag they come from; returns how many results, and which topics were left out."""
     count = 0
