@@ -50,6 +50,7 @@ from roadbed.sources.sensors.ouster import PROFILES, FrameAssembler, read_metada
 from roadbed.sources.sensors.velodyne import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
+from tests.sources.formats.test_las import point_wise
 from tests.sources.sensors import ouster_files
 
 Make = Callable[[Random], bytes]
@@ -118,7 +119,7 @@ def las_files() -> tuple[bytes, ...]:
         stream = io.BytesIO()
         cloud.write(stream, do_compress=compressed)
         files.append(stream.getvalue())
-    return tuple(files)
+    return (*files, point_wise(files[0]))
 
 
 def read_first(path: Path) -> Scan:
