@@ -2,6 +2,7 @@
 """A bag in, a bag out: the input is all there, Roadbed's topics stand beside it, and rosbags reads the result."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -240,3 +241,33 @@ def test_of_several_lidars_one_is_chosen_by_name(tmp_path):
     write_bag(tmp_path / "out.bag", source, perceived(source))
     found = contents(tmp_path / "out.bag")
     assert len(found["/points"]) == len(found["/left"]) == len(found["/roadbed/ground"]) == 3
+
+
+@pytest.mark.parametrize("suffix", ["mcap", "bag"])
+def test_what_is_written_is_read_back(tmp_path, suffix):
+    """Poses, mounting, times and channels of a drive that came from no bag; no topic needs a name."""
+    scans = list(open_source("sim:city?sensor=vlp16&frames=2"))
+    path = tmp_path / f"drive.{suffix}"
+    write_bag(path, scans, Pipeline(occupancy=False).run(scans))
+    source = open_source(path)
+    assert (source.topic, source.sequential, source.diagnostics) == ("/roadbed/labelled", True, ())
+    for read, written in zip(source, scans, strict=True):
+        np.testing.assert_array_equal(read.points, written.points)
+        np.testing.assert_array_equal(read.ring, written.ring)
+        np.testing.assert_array_equal(read.intensity, written.intensity)
+        np.testing.assert_allclose(read.T_world_sensor.matrix, written.T_world_sensor.matrix, atol=1e-12)
+        np.testing.assert_allclose(read.T_vehicle_sensor.matrix, written.T_vehicle_sensor.matrix, atol=1e-12)
+        assert read.time == pytest.approx(written.time)
+        assert {"label", "ground_probability", "height_above_ground"} <= set(read.channels)
+
+
+def test_recorded_scans_without_times_keep_their_poses(tmp_path):
+    """A clock of ten scans per second takes the place of the missing one."""
+    scans = [replace(scan, time=None) for scan in open_source("sim:city?sensor=vlp16&frames=3")]
+    with BagWriter(tmp_path / "scans.mcap") as bag:
+        for scan in scans:
+            bag.add_scan(scan)
+        bag.finish()
+    for read, written in zip(open_source(tmp_path / "scans.mcap"), scans, strict=True):
+        np.testing.assert_allclose(read.T_world_sensor.matrix, written.T_world_sensor.matrix, atol=1e-12)
+        np.testing.assert_allclose(read.T_vehicle_sensor.matrix, written.T_vehicle_sensor.matrix, atol=1e-12)

@@ -56,9 +56,7 @@ def read_pcd(path: str | Path) -> Scan:
             raise
         fields = _read_without_characters(header, body, str(path))
         notes = (f"field {', '.join(characters)} left out: found raw characters, expected numbers",)
-    return scan_from_fields(
-        fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem, diagnostics=notes
-    )
+    return scan_from_fields(fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem, diagnostics=notes)
 
 
 def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
