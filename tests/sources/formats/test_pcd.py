@@ -296,7 +296,7 @@ def test_zero_width_and_height_leave_the_count_to_points(tmp_path, data):
 
 def test_raw_characters_in_ascii_data_are_left_out_with_a_note(tmp_path):
     """Writers that stream an unsigned char print the character itself, which may be a space or a line end."""
-    header = "VERSION 0.7\nFIELDS x y z label ring\nSIZE 4 4 4 1 2\nTYPE F F F U U\nWIDTH 4\nHEIGHT 1\nPOINTS 4\nDATA ascii\n"
+    header = "VERSION 0.7\nFIELDS x y z label ring\nSIZE 4 4 4 1 2\nTYPE F F F U U\nWIDTH 4\nPOINTS 4\nDATA ascii\n"
     rows = [b"%d 2 3 %s %d\n" % (k, bytes([character]), k + 7) for k, character in enumerate(b"\xc8 \nA")]
     (tmp_path / "a.pcd").write_bytes(header.encode() + b"".join(rows))
     scan = roadbed.open(tmp_path / "a.pcd")[0]

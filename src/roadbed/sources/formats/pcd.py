@@ -23,7 +23,6 @@ from roadbed.sources.formats.files import FileSource
 from roadbed.sources.formats.pcd_header import PADDING, PcdField, PcdHeader, parse_header
 from roadbed.sources.formats.text_table import parse_blocks
 
-
 _NUMBER_CHARACTERS = b"0123456789+-.eEnNaAiIfF \t\r\n\v\f"
 
 
