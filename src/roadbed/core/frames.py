@@ -69,6 +69,7 @@ class Scan:
     classes: NDArray | None = None  # (N,) uint32 annotated class, instance in the upper 16 bits
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # (N, ...) other channels by name
     mounts: tuple[SensorMount, ...] = ()  # sensors of a merged scan; channel "sensor_index" has the index per point
+    diagnostics: tuple[str, ...] = ()  # what the reader left out or doubts, one line each
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:

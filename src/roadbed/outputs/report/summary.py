@@ -136,7 +136,7 @@ class RunRecorder:
             seconds=dict(seconds),
             scores=frame_scores(scan, ground),
             objects=None if occupancy is None else len(occupancy.objects),
-            diagnostics=ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
+            diagnostics=scan.diagnostics + ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
             warming=not self._frames or ready_kernels() > self._kernels,
         )
         self._frames.append(record)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.core.frames import Label, OccupancyFrame
+from roadbed.core.frames import Label, OccupancyFrame, Scan
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
 from roadbed.outputs.ros_messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
 from roadbed.outputs.ros_messages.markers import object_markers, velocity_markers
@@ -44,6 +44,11 @@ class FrameNames:
     grid: str = "roadbed_grid"
 
 
+def sensor_frame(scan: Scan, names: FrameNames | None = None) -> str:
+    """The frame of the points: a merged scan of several sensors lies in the vehicle's."""
+    return (names or FrameNames()).vehicle if scan.mounts else scan.sensor
+
+
 class ResultMessages:
     """The messages of one result, each made on demand.
 
@@ -75,20 +80,15 @@ class ResultMessages:
         elif scan.T_vehicle_sensor is not None:
             parent, T_parent_grid = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
         else:
-            parent, T_parent_grid = self._sensor_frame, ground.T_grid_sensor.inverse()
+            parent, T_parent_grid = sensor_frame(scan, self._names), ground.T_grid_sensor.inverse()
         header = self._messages.header(self._stamp, parent)
         return self._messages.transform(header, self._names.grid, T_parent_grid)
-
-    @property
-    def _sensor_frame(self) -> str:
-        """The frame of the points: that of the vehicle for a merged scan of several sensors."""
-        return self._names.vehicle if self._result.scan.mounts else self._result.scan.sensor
 
     @cached_property
     def _labelled_message(self) -> Any:
         cloud = self._cloud
         if cloud is None:
-            header = self._messages.header(self._stamp, self._sensor_frame)
+            header = self._messages.header(self._stamp, sensor_frame(self._result.scan, self._names))
             cloud = cloud_of_scan(self._messages, header, self._result.scan)
         return labelled_cloud(self._messages, cloud, self._result.ground)
 
