@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every picture of the README and the docs from simulated drives: `make pictures`."""
+"""Makes the pictures of README and docs from simulated sequences: `make pictures`; with --real that of KITTI raw."""
 
 from __future__ import annotations
 
@@ -36,9 +36,15 @@ MOMENTS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs/images"))
+    parser.add_argument(
+        "--real", type=Path, metavar="DATA", help="only the animation of KITTI raw, from DATA/kitti-raw-0005"
+    )
     parser.add_argument("--without-viewer", action="store_true", help="do not take a picture of the web viewer")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.real:
+        real_picture(options.folder, options.real)
+        return
     city_pictures(options.folder)
     mountain_picture(options.folder)
     paper_pictures(options.folder)
@@ -63,6 +69,13 @@ def city_pictures(folder: Path) -> None:
     save(folder / "overview.png", png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground))))
     save(folder / "frame.png", png_bytes(frame_figure(best.ground, best.occupancy)))
     report(save_animation(folder / "drive.gif", slides, frames_per_second=4))
+
+
+def real_picture(folder: Path, data: Path) -> None:
+    """A van and a cyclist turn in front of the vehicle: KITTI raw 2011_09_26_0005."""
+    frames = list(drive(str(data / "kitti-raw-0005")))
+    slides = [quick_image(frame.ground, frame.occupancy, (640, 360)) for frame in frames[10:46:2]]
+    report(save_animation(folder / "kitti.gif", slides, frames_per_second=5))
 
 
 def mountain_picture(folder: Path) -> None:
