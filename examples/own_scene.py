@@ -4,11 +4,11 @@
 import math
 
 import roadbed
-from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Crown, Kerb, Wave
 from roadbed.simulate.motion import Along, Pace, Roadside
 from roadbed.simulate.objects import car, pedestrian, tree
 from roadbed.simulate.sensors import Mount, Rig, Sensor
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
@@ -30,7 +30,7 @@ objects = (
     tree(Roadside(x=20.0, offset=6.5, heading=math.pi)),
 )
 scene = Scene("my street", terrain, objects, ego_path=Along(0.0, -2.0, Pace(6.0)), duration=20.0)
-source = SimulatorSource.of(Drive(scene, Rig.of(sensor), frames=3, seed=7))
+source = SimulatorSource.of(SimulatedSequence(scene, Rig.of(sensor), frames=3, seed=7))
 ground = roadbed.GroundFilter()
 for index, scan in enumerate(source):
     frame, truth = ground(scan), source.truth(index)

@@ -37,6 +37,9 @@ def live(
     foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
     host: Annotated[str, typer.Option(help="Address for --foxglove.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Page that may connect to --foxglove, next to the app.")
+    ] = None,
     pace: Annotated[float, typer.Option(min=0.01, max=1000, help="Playback speed of a recording.")] = 1.0,
     occupancy: Occupancy = True,
     as_json: Json = False,
@@ -51,7 +54,7 @@ def live(
 
     mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request.opening().T_vehicle_sensor()
+    T_vehicle_sensor = request.read_options().T_vehicle_sensor()
     source = replace(request, mounting=None, deskew=False).scans()
     if request.deskew:
         source = Deskewed(source, ahead=False)
@@ -59,7 +62,9 @@ def live(
     with until_stopped() as stopped, ExitStack() as sinks:
         shown: list[Show] = []
         if foxglove or mcap is not None:
-            shown.append(sinks.enter_context(_foxglove(host if foxglove else None, port, mcap, say)))
+            shown.append(
+                sinks.enter_context(_foxglove(host if foxglove else None, port, mcap, allow_origin or [], say))
+            )
         if output is not None and mcap is None:
             shown.append(sinks.enter_context(_folder(output, force, request, source, settings)))
 
@@ -106,19 +111,22 @@ def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
 
 
 @contextmanager
-def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str], object]) -> Iterator[Show]:
+def _foxglove(
+    host: str | None, port: int, mcap: Path | None, origins: list[str], say: Callable[[str], object]
+) -> Iterator[Show]:
     """Into a file, to the Foxglove app, or both."""
     from roadbed.live.foxglove import FoxgloveSink
 
-    with FoxgloveSink(host, port, mcap) as sink:
+    with FoxgloveSink(host, port, mcap, origins) as sink:
         if host is not None:
-            say(f"Foxglove: open a connection to {sink.address}")
+            open_to = " (open to other machines; the token is part of the address)" if sink.is_open else ""
+            say(f"Foxglove: open a connection to {sink.address}{open_to}")
         yield lambda live: sink.show(live.result, live.diagnostics)
 
 
 @contextmanager
 def _folder(output: Path, force: bool, request: Request, source: Any, settings: Config) -> Iterator[Show]:
-    """Into a folder, which has its report whatever ends the stream."""
+    """Into a folder; the report is also written after an error."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
     from roadbed.sources.read_options import files_of

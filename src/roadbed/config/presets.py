@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations by name, as what they change of the default."""
+"""Configurations by name: the values that differ from the default."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
-from roadbed.config.base import Stage
+from roadbed.config.base import Stage, stage_of
 
 _UNITS = r"m/s\^2|m\^2/s\^2|m\^2|m/s|degrees/s|degrees|rad|m|s|Hz"
 _UNIT = re.compile(rf"^({_UNITS})(?=$|[\s,;:])[,;]?\s*")
@@ -95,12 +95,10 @@ class Entry:
 
 def entries(model: type[Stage], prefix: str = "") -> Iterator[tuple[str, str, list[Entry]]]:
     """Stage by stage, from the whole to the parts: dotted name, what it is about, and its own parameters."""
-    stages = {name: field for name, field in model.model_fields.items() if _stage(field) is not None}
+    stages = {name: stage for name, field in model.model_fields.items() if (stage := stage_of(field)) is not None}
     own = [_entry(f"{prefix}{name}", field) for name, field in model.model_fields.items() if name not in stages]
     yield prefix.rstrip("."), " ".join((model.__doc__ or "").split()), own
-    for name, field in stages.items():
-        stage = _stage(field)
-        assert stage is not None
+    for name, stage in stages.items():
         yield from entries(stage, f"{prefix}{name}.")
 
 
@@ -121,9 +119,9 @@ def markdown(model: type[Stage]) -> str:
 
 
 def _entry(path: str, field: FieldInfo) -> Entry:
-    said = field.description or ""
-    unit = _UNIT.match(said)
-    meaning = said[unit.end() :] if unit else said
+    description = field.description or ""
+    unit = _UNIT.match(description)
+    meaning = description[unit.end() :] if unit else description
     reason = max((name for name in _REASONS if path.startswith(name)), key=len)
     default = field.get_default(call_default_factory=True)
     return Entry(
@@ -149,8 +147,3 @@ def _bounds(field: FieldInfo) -> str:
         if type(limit) in _SIGNS
     ]
     return ", ".join(limits)
-
-
-def _stage(field: FieldInfo) -> type[Stage] | None:
-    candidates = (field.annotation, *get_args(field.annotation))
-    return next((kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Stage)), None)

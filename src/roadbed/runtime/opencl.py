@@ -130,7 +130,7 @@ class OpenclBackend:
         if array.size:
             offset = start * input_buffer.dtype.itemsize
             copy = self._cl.enqueue_copy(self._queue, input_buffer.data, array, dst_offset=offset, is_blocking=False)
-            if self._working:  # else dropping the event waits for the copy alone: the caller may write the array again
+            if self._working:  # else dropping the event waits for the copy, and the caller may write the array again
                 self._in_flight.append(copy)
             self.traffic.uploads += 1
         return 0

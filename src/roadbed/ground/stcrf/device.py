@@ -121,7 +121,7 @@ class StcrfDevice:
                 self.backend.finish()  # before the memory of the outputs that it writes is handed back
                 self._queue(warm=False)
             elif few and self._knows_too_little(*self._buffers.overlap.host[0].tolist()):
-                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
+                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
             output = self._output(0, self._timings, self._left())
             if queried:
                 self._ego.answer(output.ego)
@@ -262,7 +262,7 @@ class StcrfDevice:
         record.has_non_ground = excluded is not None
         if isinstance(excluded, SensorViews):
             record.sensors = len(excluded.origins)
-            self._visibility.look(excluded, slot)
+            self._visibility.set_views(excluded, slot)
             self._looks = True
         elif excluded is not None:
             mask, start = excluded.view(np.uint8), slot * self._buffers.capacity
@@ -310,7 +310,7 @@ class StcrfDevice:
         if self._returns_device_arrays:
             buffers.renew_outputs()
         elif self.slots == 1:
-            buffers.hand_out(_brought(self.wanted & self.fetched))
+            buffers.take_outputs(_brought(self.wanted & self.fetched))
         label, probability, height, layers = (output.addresses for output in buffers.outputs())
         for k, record in enumerate(self._records):
             record.warm, record.wanted = warm, self.wanted
@@ -323,7 +323,7 @@ class StcrfDevice:
     def _prepare_outputs(self) -> None:
         """Memory for what the next frame brings to the host, while the device works on this one."""
         if self.slots == 1 and not self._returns_device_arrays:
-            self._buffers.lay_out(_brought(self.wanted & self.fetched))
+            self._buffers.allocate_outputs(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""

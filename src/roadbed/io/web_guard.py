@@ -1,23 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Access control of the viewer: only its own page under its own address; other machines need the token."""
+"""Access control of web servers: `Host` and `Origin` of each request are checked; other machines need a token."""
 
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
+from ipaddress import ip_address
 from secrets import compare_digest
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import DeviceError, InputError
 
 if TYPE_CHECKING:
     from websockets.http11 import Request, Response
 
     Answer = Callable[[Any, Request], Response | None]  # what websockets calls process_request
 
+_ANYWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # with an address to look for a way to; nothing is sent
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _AUTHORITY = re.compile(r"(?P<name>\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:(?P<port>[0-9]{1,5}))?", re.ASCII)
 
@@ -26,13 +29,15 @@ class Guard:
     """Rejects requests of foreign pages and rebound host names with status 403.
 
     Accepted hosts: `host`, loopback names and the address of the connection, with the served port, and `others` with
-    any port, as behind a proxy. With a `token` the page is first opened with `?token=...`.
+    any port, as behind a proxy. With a `token` the page is first opened with `?token=...`. With `origins`, these pages
+    of other servers are accepted too, and programs that are no browsers.
     """
 
-    def __init__(self, host: str, others: Iterable[str] = (), token: str = "") -> None:
+    def __init__(self, host: str, others: Iterable[str] = (), token: str = "", origins: Iterable[str] = ()) -> None:
         self._own = _LOOPBACK | {host.lower()}
         self._others = frozenset(_checked_name(name) for name in others)
         self._token = token
+        self._origins = frozenset(origins)
 
     def around(self, answer: Answer) -> Answer:
         """Wrap `answer`: it gets accepted requests only, and its responses get security headers."""
@@ -56,8 +61,10 @@ class Guard:
         if not self._is_served(host, address, port):
             found = ", ".join(hosts) or "none"
             return f"Host: found {found}, expected {address}:{port} or a name given with --allow-host"
-        # Browsers send the origin of a websocket; other clients are rejected.
-        if (origins or "Upgrade" in request.headers) and origins not in ([f"http://{host}"], [f"https://{host}"]):
+        # Browsers always send the origin of a websocket.
+        expected = {f"http://{host}", f"https://{host}", *self._origins}
+        from_page = origins or ("Upgrade" in request.headers and not self._origins)
+        if from_page and (len(origins) != 1 or origins[0] not in expected):
             return f"Origin: found {', '.join(origins) or 'none'}, expected http://{host}"
         if self._token and not self._knows_token(request, port):
             return "token: missing or wrong, expected the one in the printed address"
@@ -102,3 +109,28 @@ def _checked_name(name: str) -> str:
     if parts is None:
         raise InputError(f"host {name!r}: expected a name or an address without scheme and port, e.g. robot.local")
     return bare
+
+
+def is_loopback(host: str) -> bool:
+    """Whether `host` is reachable from this machine only."""
+    return all(ip_address(address[0]).is_loopback for *_, address in resolved(host, 0))
+
+
+def reachable_name(host: str) -> str:
+    """Address of `host` for other machines: this machine's own address if it means all interfaces."""
+    if host not in _ANYWHERE:
+        return host
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((_ANYWHERE[host], 9))
+        except OSError:  # no network
+            return "::1" if ":" in host else "127.0.0.1"
+        return str(probe.getsockname()[0])
+
+
+def resolved(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except socket.gaierror:
+        raise DeviceError(f"host {host!r}: expected an address of this machine, e.g. 127.0.0.1 or 0.0.0.0") from None
