@@ -26,7 +26,6 @@ from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source
 
 ROOT = Path(__file__).parent.parent
-SEEDS = (211, 212, 213, 214, 215)
 CONTROL = "other_seed"
 RULES: tuple[str, ...] = (CONTROL, *get_args(OccupancyRule))
 DRIVE, DRIVE_FRAMES = "kitti-raw-0005", 50

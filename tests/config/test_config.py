@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A configuration is complete, survives YAML, and a wrong one is explained in one line."""
 
+from inspect import isclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from roadbed.config import Config, Stage
 from roadbed.core.errors import ConfigError
@@ -68,7 +70,7 @@ def test_changes_are_merged_at_every_depth_from_python_and_from_yaml():
     paper = Config.preset("paper")
     changed = paper.with_changes(**changes)
     assert changed.ground.labels.threshold == paper.ground.labels.threshold == 0.2
-    assert changed.occupancy.filter.moving.mahalanobis == paper.occupancy.filter.moving.mahalanobis == 5.99
+    assert changed.occupancy.filter.birth_speed == paper.occupancy.filter.birth_speed == 20.0
     assert changed == Config.loads("preset: paper\n" + yaml.safe_dump(changes))
     labels = paper.ground.labels.with_changes(highest=0.7)
     assert paper.with_changes(ground={"labels": labels}) == paper.with_changes(ground={"labels": {"highest": 0.7}})
@@ -160,3 +162,15 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(ConfigError, match="expected a readable YAML"):
         Config.load(Path(tmp_path / "binary.yaml"))
+
+
+def test_the_number_of_fields_stays_small():
+    """What nobody should set is a named constant in the code, not a field."""
+
+    def fields(model):
+        for info in model.model_fields.values():
+            inner = [part for part in (info.annotation, *get_args(info.annotation)) if isclass(part)]
+            stages = [part for part in inner if issubclass(part, BaseModel)]
+            yield from (name for stage in stages for name in fields(stage)) if stages else (info,)
+
+    assert len(list(fields(Config))) <= 140

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations by name, as what they change of the default."""
+"""Configurations by name: the values that differ from the default."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, get_args
 from roadbed.config.ground import GroundRule
 from roadbed.config.occupancy import OccupancyRule
 
-# What the occupancy paper leaves open is filled by these rules; docs/occupancy.md argues each.
+# What the occupancy paper leaves open is filled by these rules; docs/papers.md argues each.
 _OPEN_IN_THE_PAPER: tuple[OccupancyRule, ...] = (
     *("obstacle_heights", "underpass", "mixed_cells", "unknown_ground"),  # the sensor model
     *("unseen_stays_unknown", "unknown_by_evidence"),  # cells that were never observed
@@ -20,8 +20,8 @@ _OPEN_IN_THE_PAPER: tuple[OccupancyRule, ...] = (
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # The papers' methods and parameters, without any addition of ours; docs/ground.md and docs/occupancy.md list what
-    # the papers leave open and was chosen. Where an addition has no switch, its limit lies where nothing reaches.
+    # The papers' methods and parameters without Roadbed's rules; docs/papers.md lists what the papers leave open and
+    # what was chosen. A limit without a switch is set to a value that is never reached.
     "paper": {
         "vehicle": {"clearance": 50.0, "find_body": False},  # no overhangs
         "timeline": {  # no cold starts
@@ -31,7 +31,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "largest_step": 1e9,
             "largest_turn": 180.0,
         },
-        # Rummelhard et al. 2017, table I.
+        # Rummelhard et al. 2017: table I; alpha, beta, gamma and the sigmas of section IV.C are the defaults.
         "ground": {
             "without": list(get_args(GroundRule)),
             "mounting": {"estimate": False},
