@@ -55,7 +55,7 @@ def test_config_show_prints_what_config_check_accepts(tmp_path):
     assert Config.load(tmp_path / "paper.yaml") == Config.preset("paper")
 
 
-def test_config_show_says_what_each_parameter_means():
+def test_config_show_explains_each_parameter():
     lines = roadbed("config", "show").stdout.splitlines()
     meaning = StcrfConfig.model_fields["sigma_up"].description
     assert f"    sigma_up: 0.05  # {meaning}" in lines

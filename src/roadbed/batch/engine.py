@@ -73,15 +73,15 @@ class Engine:
         with ExitStack() as exits:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
-                place = exits.enter_context(temporary_folder())
-                authenticate_local(place / "token")
+                folder = exits.enter_context(temporary_folder())
+                authenticate_local(folder / "token")
                 options |= {
                     "address": "local",
                     "num_cpus": self._cpus * (self._workers or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
                     "object_store_memory": _OBJECT_STORE,
                     "include_dashboard": False,
                     "_node_ip_address": "127.0.0.1",
-                    "_temp_dir": str(place),
+                    "_temp_dir": str(folder),
                 }
             else:
                 authenticate_cluster()
@@ -104,7 +104,7 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         for generator in self._running:
-            with suppress(Exception):  # a cluster goes on after us: what it computes for us ends now
+            with suppress(Exception):  # a cluster keeps running: cancel our tasks
                 self._ray.cancel(generator, force=True)
         self._exits.close()
 
@@ -118,7 +118,7 @@ class Engine:
         return dropped
 
     def events(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
-        """What tasks yield, as it comes, and (task, Lost) where a worker is gone. Ends with the last task, or early."""
+        """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""
         while (self._waiting or self._running) and not stopped.is_set():
             while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
                 self._submit(self._waiting.popleft())

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Numba keeps compiled kernels: one folder per module, named by a digest of the sources the module depends on.
+"""The cache of compiled kernels: one folder per module, named by a digest of the sources that the module depends on.
 
-Numba invalidates a cached kernel when the file of that kernel changes, but not when a file of a function it calls
-does. A folder name that covers all of these files makes stale machine code impossible.
+Numba invalidates a cached kernel when its own source file changes, but not when the file of a function it calls
+changes. The digest covers all of these files, so no stale machine code is loaded.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def folder() -> Path:
 
 @contextmanager
 def cache_folder_of(file: str) -> Iterator[bool]:
-    """Meanwhile Numba caches decorated functions in the folder of this source file; False if there is no safe one."""
+    """Context in which Numba caches functions in the folder of this source file; False if no safe folder exists."""
     with _lock:
         path = _prepare(folder(), file)
         before = _config.CACHE_DIR
@@ -72,7 +72,7 @@ def digest_of(*files: Path) -> str:
         if name not in found:
             found[name], imported = _read(file)
             waiting += imported
-    # Numba keeps the kernels of each checkout apart, so a proof of one says nothing about another.
+    # Numba keeps the kernels of each checkout apart, so the digests of two checkouts must differ.
     described = (
         str(_PACKAGE),
         numba.__version__,

@@ -55,7 +55,7 @@ class Viewer:
         self._controls = Controls(
             self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
         )
-        with self._controls.tuning_tab():
+        with self._controls.tuning_tab:
             self._tuning = Tuning(self._server, self._player, Path(save_as))
         self._player.on_frame = self._show
         self._player.on_error = self._controls.show_error
@@ -81,7 +81,7 @@ class Viewer:
     def _show(self, shown: Shown) -> None:
         with self._scene.drawing, self._server.atomic():
             self._scene.show(shown.result)
-            self._controls.set_span(*self._player.scans.span())
+            self._controls.set_bounds(*self._player.scans.bounds())
             self._controls.show(shown)
         self._server.flush()
         for client in self._server.get_clients().values():

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the vehicle is in a frame, and its outline."""
+"""The vehicle in a frame, as an outline and as points, and the height of the surface anywhere."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from roadbed.core.frames import GroundFrame
-from roadbed.core.geometry import Float32, Float64, Grid, Pose
+from roadbed.core.geometry import Float32, Float64, Grid
 
-LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car: pictures need a size to compare with
-
-
-def T_grid_vehicle(ground: GroundFrame) -> Pose:
-    return ground.T_grid_sensor @ ground.mounting.T_vehicle_sensor.inverse()
+LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car, for scale
 
 
 def outline(ground: GroundFrame) -> Float64:
@@ -20,7 +16,7 @@ def outline(ground: GroundFrame) -> Float64:
     front, back, side = LENGTH / 2, -LENGTH / 2, WIDTH / 2
     corners = [(back, side), (front - 0.9, side), (front, 0), (front - 0.9, -side), (back, -side)]
     points = np.array([(x, y, 0.0) for x, y in corners])
-    return (T_grid_vehicle(ground) @ points)[:, :2]
+    return (ground.T_grid_vehicle @ points)[:, :2]
 
 
 def solid(ground: GroundFrame, spacing: float = 0.08) -> tuple[Float64, Float64]:
@@ -28,11 +24,11 @@ def solid(ground: GroundFrame, spacing: float = 0.08) -> tuple[Float64, Float64]
     body = _box((LENGTH, WIDTH, 0.55 * HEIGHT), (0, 0, 0.15), spacing)
     cabin = _box((0.5 * LENGTH, 0.85 * WIDTH, 0.4 * HEIGHT), (-0.35, 0, 0.15 + 0.55 * HEIGHT), spacing)
     points = np.concatenate([body[0], cabin[0]])
-    return T_grid_vehicle(ground) @ points, np.concatenate([body[1], 0.75 * cabin[1]])
+    return ground.T_grid_vehicle @ points, np.concatenate([body[1], 0.75 * cabin[1]])
 
 
 def _box(size: tuple[float, float, float], base: tuple[float, float, float], spacing: float) -> tuple[Float64, Float64]:
-    """Points on the top and sides of a box that stands on `base`, and the shade of each face."""
+    """Points on the top and sides of a box on `base`, and the shade of each face."""
     points, shades = [], []
     for axis, shade in ((0, 0.8), (1, 0.6), (2, 1.0)):
         u, v = [other for other in range(3) if other != axis]
@@ -46,7 +42,7 @@ def _box(size: tuple[float, float, float], base: tuple[float, float, float], spa
 
 
 def height_at(grid: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
-    """Elevation at any place by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
+    """Elevation at (x, y) by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
     u = (np.asarray(x, np.float64) - grid.x0) / grid.spacing
     v = (np.asarray(y, np.float64) - grid.y0) / grid.spacing
     column = np.clip(np.floor(u), 0, grid.columns - 2).astype(int)
@@ -57,3 +53,9 @@ def height_at(grid: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64
     near = elevation[row, column] * (1 - a) + elevation[row, column + 1] * a
     far = elevation[row + 1, column] * (1 - a) + elevation[row + 1, column + 1] * a
     return np.where(inside, near * (1 - b) + far * b, np.nan)
+
+
+def surface_height(ground: GroundFrame, x: Float64, y: Float64) -> Float64:
+    """Elevation at (x, y) of the grid frame, m; the height of the road under the vehicle where it is unknown."""
+    z = height_at(ground.grid, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, ground.T_grid_vehicle.translation[2])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole pictures of a frame: the figure with every panel, and the overview in three steps."""
+"""Figures of a frame: all panels, and the overview in three steps."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.outputs.pictures import palette, panels, scene3d
-from roadbed.outputs.pictures.perspective import Camera
+from roadbed.outputs.images import palette, panels, scene3d
+from roadbed.outputs.images.perspective import Camera
 
 _MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
 _CAPTION = 110  # pixels over the views of the overview
@@ -25,7 +25,7 @@ STYLE: Any = {
 
 
 def frame_figure(ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = "") -> Any:
-    """Everything known about a frame: cloud from above and from the side, elevation, variance, occupancy, motion."""
+    """All results of a frame: cloud from above and from the side, elevation, variance, occupancy, motion."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -68,7 +68,7 @@ class _Sheet:
 def overview_figure(
     ground: GroundFrame, occupancy: OccupancyFrame, camera: Camera | None = None, size: tuple[int, int] = (760, 580)
 ) -> Any:
-    """The raw cloud, the ground found in it, and what is occupied and moves, side by side in one perspective."""
+    """The raw cloud, the ground found in it, and the occupancy with moving objects, side by side in one perspective."""
     import matplotlib
     from matplotlib.figure import Figure
 
@@ -88,12 +88,7 @@ def overview_figure(
         (
             "Occupancy with velocities",
             scene3d.occupancy_view(ground, occupancy, camera, size),
-            [
-                ("static", palette.STATIC),
-                ("moving", palette.MOVING),
-                ("free", palette.FREE),
-                ("unseen", palette.UNSEEN),
-            ],
+            list(palette.CELLS),
         ),
     )
     width, height = 3 * size[0], size[1] + _CAPTION
@@ -141,7 +136,7 @@ def _arrows_between(figure: Any, height: float) -> None:
 def quick_image(
     ground: GroundFrame, occupancy: OccupancyFrame | None = None, size: tuple[int, int] = (560, 460)
 ) -> NDArray[np.uint8]:
-    """A frame in perspective in a fraction of a second: ground view, beside it occupancy where there is one."""
+    """A frame in perspective in a fraction of a second: the ground and, if given, the occupancy."""
     camera = scene3d.chase_camera(ground)
     views = [scene3d.ground_view(ground, camera, size)]
     if occupancy is not None:
@@ -158,15 +153,14 @@ def png_bytes(figure: Any) -> bytes:
     return buffer.getvalue()
 
 
-def save_frame_picture(
+def save_frame_image(
     path: str | Path, ground: GroundFrame, occupancy: OccupancyFrame | None = None, title: str = ""
 ) -> Path:
     """Write the figure of a frame as PNG; the file appears whole or not at all."""
-    from roadbed.io.atomic import atomic_write
+    from roadbed.io.atomic import write_file
 
     data = png_bytes(frame_figure(ground, occupancy, title))
-    with atomic_write(path) as file:
-        file.write(data)
+    write_file(path, data)
     return Path(path)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three views that tell what Roadbed does: the raw cloud, the ground it found, what is occupied and moves."""
+"""Three views in perspective: the raw cloud, the ground found in it, and the occupancy with moving objects."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.vehicle import T_grid_vehicle, height_at, solid
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.vehicle import solid, surface_height
 
 Image = NDArray[np.uint8]
 
 
 def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14.0, ahead: float = 9.0) -> Camera:
     """From behind and above the vehicle, looking along its heading."""
-    pose = T_grid_vehicle(ground)
+    pose = ground.T_grid_vehicle
     forward = np.array([np.cos(pose.yaw), np.sin(pose.yaw), 0.0])
     eye = pose.translation - distance * forward + (0, 0, height)
     target = pose.translation + ahead * forward
@@ -48,12 +48,12 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     canvas = Canvas(*size, camera)
     grid = occupancy.grid
     colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-    places, colours = _samples_of_cells(grid, _surface(ground, *grid.mesh()), colours)
-    canvas.points(places, colours, size=grid.spacing * 0.8, largest=24)
+    points, colours = _samples_of_cells(grid, surface_height(ground, *grid.mesh()), colours)
+    canvas.points(points, colours, size=grid.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for item in occupancy.objects:
         corners = np.column_stack([box_corners(item), np.zeros(4)])
-        corners[:, 2] = _surface(ground, corners[:, 0], corners[:, 1]) + 0.05
+        corners[:, 2] = surface_height(ground, corners[:, 0], corners[:, 1]) + 0.05
         canvas.lines(np.stack([corners, np.roll(corners, -1, 0)], 1), palette.rgb(palette.VEHICLE), size=0.12)
     _draw_arrows(canvas, ground, occupancy)
     _draw_vehicle(canvas, ground)
@@ -88,18 +88,18 @@ def box_corners(item: TrackedObject) -> Float64:
 
 
 def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
-    """Several places in each cell at the cell's height, (N, 3), so that cells near the camera leave no gaps."""
+    """Several points in each cell at its height, (N, 3), so that cells near the camera leave no gaps."""
     offsets = ((np.arange(per_side) + 0.5) / per_side - 0.5) * grid.spacing
-    places = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
-    places[..., 0] = grid.x[:, None] + offsets
-    places[..., 1] = (grid.y[:, None] + offsets)[:, :, None, None]
-    places[..., 2] = height[:, None, :, None]
-    fine = np.broadcast_to(colours[:, None, :, None], (*places.shape[:4], 3))
-    return places.reshape(-1, 3), fine.reshape(-1, 3)
+    points = np.empty((grid.rows, per_side, grid.columns, per_side, 3))
+    points[..., 0] = grid.x[:, None] + offsets
+    points[..., 1] = (grid.y[:, None] + offsets)[:, :, None, None]
+    points[..., 2] = height[:, None, :, None]
+    fine = np.broadcast_to(colours[:, None, :, None], (*points.shape[:4], 3))
+    return points.reshape(-1, 3), fine.reshape(-1, 3)
 
 
 def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame, height: float = 0.8) -> None:
-    """Occupied cells stand up from the surface, darker towards their foot."""
+    """Occupied cells as columns on the surface, darker towards their foot."""
     rows, columns = np.nonzero(occupancy.static + occupancy.dynamic > 0.5)
     spacing = occupancy.grid.spacing
     moves = occupancy.dynamic[rows, columns] > occupancy.static[rows, columns]
@@ -107,18 +107,12 @@ def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame
     corners = np.array([(a, b) for a in (-0.3, 0, 0.3) for b in (-0.3, 0, 0.3)]) * spacing
     x = occupancy.grid.x[columns, None] + corners[:, 0]
     y = occupancy.grid.y[rows, None] + corners[:, 1]
-    foot = _surface(ground, x, y)
+    foot = surface_height(ground, x, y)
     for level in np.linspace(0, 1, 7):
         points = np.stack([x, y, foot + level * height], -1).reshape(-1, 3)
         shade = 1.0 if level == 1 else 0.55 + 0.25 * level
         shaded = np.repeat((colours * shade).astype(np.uint8), len(corners), 0)
         canvas.points(points, shaded, size=spacing / 2, largest=16)
-
-
-def _surface(ground: GroundFrame, x: Float64, y: Float64) -> Float64:
-    """Height of the surface; where it is unknown, the height of the road under the vehicle."""
-    z = height_at(ground.grid, ground.elevation, x, y)
-    return np.where(np.isfinite(z), z, T_grid_vehicle(ground).translation[2])
 
 
 def _faded(colour: str, certainty: Float64) -> Image:
@@ -144,19 +138,19 @@ def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame,
         back = -item.velocity / speed * min(1.2, 0.4 * speed * seconds)
         side = np.array([-back[1], back[0]]) * 0.5
         path = np.array([item.position, tip, tip + back + side, tip, tip + back - side])
-        points = np.column_stack([path, _surface(ground, path[:, 0], path[:, 1]) + 0.3])
+        points = np.column_stack([path, surface_height(ground, path[:, 0], path[:, 1]) + 0.3])
         canvas.lines(points[[[0, 1], [1, 2], [3, 4]]], dark, size=0.2, nearer=1.0)
 
 
 _SLOWEST = 1.5  # m/s; slower objects may be mistakes
 
 
-def liveliness(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
-    """How much moves before the corner camera: long objects near the vehicle count most."""
-    T_vehicle_lattice = T_grid_vehicle(ground).inverse()
+def motion_score(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
+    """How much moves in view of the corner camera: long objects near the vehicle count most."""
+    T_vehicle_grid = ground.T_grid_vehicle.inverse()
     total = 0.0
     for item in occupancy.objects:
-        ahead, aside, _ = T_vehicle_lattice @ np.array([*item.position, 0.0])
+        ahead, aside, _ = T_vehicle_grid @ np.array([*item.position, 0.0])
         if np.hypot(*item.velocity) > _SLOWEST:
             total += min(float(item.extent[0]), 5.0) * float(np.exp(-np.hypot(ahead - 4, aside - 2) / 8))
     return total
@@ -164,6 +158,6 @@ def liveliness(ground: GroundFrame, occupancy: OccupancyFrame) -> float:
 
 def corner_camera(ground: GroundFrame) -> Camera:
     """From behind, above and a little to the right of the vehicle."""
-    pose = T_grid_vehicle(ground)
-    eye, target = (pose @ np.array([place]) for place in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
+    pose = ground.T_grid_vehicle
+    eye, target = (pose @ np.array([point]) for point in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
     return Camera(tuple(eye[0].tolist()), tuple(target[0].tolist()), field_of_view=52.0)

@@ -9,19 +9,19 @@ import numpy as np
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Pose
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.decoration import legend, map_axes, scale_bar, texts_beside
-from roadbed.outputs.pictures.palette import label_image
-from roadbed.outputs.pictures.scene3d import box_corners
-from roadbed.outputs.pictures.vehicle import LENGTH, T_grid_vehicle, height_at, outline
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.decoration import annotate_objects, legend, map_axes, scale_bar
+from roadbed.outputs.images.palette import label_image
+from roadbed.outputs.images.scene3d import box_corners
+from roadbed.outputs.images.vehicle import LENGTH, height_at, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
-_PIXELS = 360  # of a square panel; about what a panel has on the page, so that no point is lost
+_PIXELS = 360  # of a square panel, as on the page
 
 
 def shown_extent(ground: GroundFrame) -> tuple[float, float, float, float]:
     """The same square around the vehicle in every map, so that panels can be compared."""
-    x, y, _ = T_grid_vehicle(ground).translation.tolist()
+    x, y, _ = ground.T_grid_vehicle.translation.tolist()
     left, right, bottom, top = ground.grid.extent
     half = min(_HALF_WIDTH, max(right - left, top - bottom) / 2)
     return x - half, x + half, y - half, y + half
@@ -42,7 +42,7 @@ def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
 
 def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
     """A strip along the vehicle's heading: points, and the elevation with two standard deviations."""
-    tilted = T_grid_vehicle(ground)
+    tilted = ground.T_grid_vehicle
     pose = Pose.from_euler(*tilted.translation, yaw=tilted.yaw)  # level: a slope must look like one
     points = pose.inverse() @ ground.points_grid
     strip = np.abs(points[:, 1]) < half_width
@@ -72,10 +72,10 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
     """Height of the ground with contour lines."""
     from matplotlib.ticker import MaxNLocator
 
-    base = T_grid_vehicle(ground).translation[2]
+    base = ground.T_grid_vehicle.translation[2]
     height = np.ma.masked_invalid(ground.elevation - base)
     sure = np.ma.masked_where(~(ground.variance < 0.2**2), height)
-    low, high = _spread(sure, smallest=1.0)
+    low, high = _value_range(sure, smallest=1.0)
     shown = axes.imshow(height, origin="lower", extent=ground.grid.extent, cmap="cividis", vmin=low, vmax=high)
     if sure.count() > 3 and min(sure.shape) > 1:
         levels = MaxNLocator(nbins=7).tick_values(low, high)
@@ -107,7 +107,7 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
 
 
 def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
-    """What this frame's sensors say of each cell, before any filtering; grey where they see nothing."""
+    """Occupancy of each cell by this frame's sensors alone; grey where they see nothing."""
     p = occupancy.occupied if occupancy.observation is None else occupancy.observation
     seen = np.ones_like(p) if occupancy.observedness is None else np.clip(occupancy.observedness, 0, 1)
     strength = seen[..., None].astype(np.float64)
@@ -141,7 +141,7 @@ def motion(
 
 
 def grid_alone(axes: Any, occupancy: OccupancyFrame) -> None:
-    """The same for the whole grid, where nothing is known of the ground and the vehicle."""
+    """The same for the whole grid, without ground and vehicle."""
     _motion(axes, occupancy, occupancy.grid.extent, None)
 
 
@@ -164,7 +164,7 @@ def _motion(
     vehicle = [] if ground is None else [_vehicle(axes, ground)]
     colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]
     key = legend(axes, [*colours, ("not seen", palette.UNSEEN)])
-    texts_beside(axes, speeds, keep_clear=(*vehicle, key, scale_bar(axes)))
+    annotate_objects(axes, speeds, keep_clear=(*vehicle, key, scale_bar(axes)))
 
 
 def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
@@ -192,7 +192,7 @@ def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> A
 
 
 def _unseen(axes: Any) -> None:
-    """Where a layer knows nothing the panel's ground shows: the colour of the unseen in every map."""
+    """The colour of unseen cells as background, which shows where a layer is unknown."""
     axes.set_facecolor(palette.UNSEEN)
     legend(axes, [("not seen", palette.UNSEEN)])
 
@@ -203,7 +203,7 @@ def _bar(axes: Any, shown: Any) -> Any:
     return bar
 
 
-def _spread(values: Any, smallest: float) -> tuple[float, float]:
+def _value_range(values: Any, smallest: float) -> tuple[float, float]:
     """The range of the middle 96 % of the values, at least `smallest` wide."""
     known = np.ma.compressed(values)
     if not len(known):

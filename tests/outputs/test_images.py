@@ -15,14 +15,14 @@ from PIL import Image
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Label
-from roadbed.outputs.pictures import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.decoration import round_length
-from roadbed.outputs.pictures.palette import label_image
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.scan import draw_scan
-from roadbed.outputs.pictures.scene3d import chase_camera, ground_view, occupancy_view, raw_view
-from roadbed.outputs.pictures.vehicle import height_at, outline
-from tests.outputs.frames_for_pictures import SLOPE, ground_frame, occupancy_frame
+from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.decoration import round_length
+from roadbed.outputs.images.palette import label_image
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.scan import draw_scan
+from roadbed.outputs.images.scene3d import chase_camera, ground_view, occupancy_view, raw_view
+from roadbed.outputs.images.vehicle import height_at, outline
+from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
 
 def pixels_of(image, colour, tolerance=12):
@@ -160,11 +160,11 @@ def test_ground_that_was_not_seen_is_painted_as_unseen_not_as_uncertain(title):
 def test_speeds_are_written_beside_each_other_and_inside_the_panel(apart):
     occupancy = occupancy_frame()
     places = [(x, y) for x in np.arange(-19, 20, apart) for y in np.arange(-19, 20, apart)]
-    things = tuple(
+    objects = tuple(
         replace(occupancy.objects[0], position=np.array(place), velocity=np.array([3.0 + k % 9, 0.0]))
         for k, place in enumerate(places)
     )
-    figure = frame_figure(ground_frame(points=100), replace(occupancy, objects=things))
+    figure = frame_figure(ground_frame(points=100), replace(occupancy, objects=objects))
     png_bytes(figure)
     axes = panel(figure, "moving")
     texts = [text for text in axes.texts if "m/s" in text.get_text()]
@@ -178,12 +178,12 @@ def test_speeds_are_written_beside_each_other_and_inside_the_panel(apart):
         blocked.append(box)
 
 
-def test_a_single_moving_thing_is_labelled_with_its_speed():
+def test_a_single_moving_object_is_labelled_with_its_speed():
     axes = panel(frame_figure(ground_frame(points=100), occupancy_frame()), "moving")
     assert "6.0 m/s" in [text.get_text() for text in axes.texts]
 
 
-def test_a_scan_is_drawn_in_the_colours_of_every_other_picture(tmp_path):
+def test_a_scan_is_drawn_in_the_colours_of_every_other_image(tmp_path):
     ground = ground_frame()
     label = ground.label.copy()
     label[:200] = Label.LOW_OUTLIER

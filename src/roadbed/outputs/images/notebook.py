@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames as notebooks show them: a line of facts and a picture inside the page."""
+"""Frames in notebooks: a line of facts and an image inside the page."""
 
 from __future__ import annotations
 
@@ -13,48 +13,47 @@ import numpy as np
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.io.atomic import atomic_write
-from roadbed.outputs.pictures import panels
-from roadbed.outputs.pictures.figure import STYLE, frame_figure, png_bytes
+from roadbed.io.atomic import write_file
+from roadbed.outputs.images import panels
+from roadbed.outputs.images.figure import STYLE, frame_figure, png_bytes
 
 _SIDE = 6.0  # inches of the map of a lone occupancy grid
 
 
 @dataclass(frozen=True)
-class FramePicture:
+class FrameImage:
     """A drawn frame."""
 
     figure: Any
 
     def save(self, path: str | Path) -> Path:
         """Write it as PNG; the file appears whole or not at all."""
-        with atomic_write(path) as file:
-            file.write(self._repr_png_())
+        write_file(path, self._repr_png_())
         return Path(path)
 
     def _repr_png_(self) -> bytes:
         return png_bytes(self.figure)
 
 
-def picture_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FramePicture:
-    """Ground in every panel, beside it the occupancy where it is given; or an occupancy grid alone."""
+def image_of(frame: GroundFrame | OccupancyFrame, *others: Any) -> FrameImage:
+    """All panels of a ground frame, with those of the occupancy if it is given; or an occupancy grid alone."""
     if isinstance(frame, OccupancyFrame) and not others:
-        return FramePicture(_grid_figure(frame))
+        return FrameImage(_grid_figure(frame))
     with_it = [type(other) for other in others]
     if isinstance(frame, GroundFrame) and with_it in ([], [OccupancyFrame]):
-        return FramePicture(frame_figure(frame, *others))
+        return FrameImage(frame_figure(frame, *others))
     found = ", ".join(kind.__name__ for kind in with_it)
     raise InputError(f"{type(frame).__name__}.plot({found}): expected nothing, or a ground frame's occupancy frame")
 
 
 def html_of(frame: GroundFrame | OccupancyFrame) -> str:
-    """Facts and picture; without its scan a ground frame is facts alone."""
+    """Facts and image; facts alone for a ground frame without its scan."""
     facts = _ground_facts(frame) if isinstance(frame, GroundFrame) else _occupancy_facts(frame)
-    lines = "".join(f"<li>{escape(note)}</li>" for note in frame.diagnostics)
+    lines = "".join(f"<li>{escape(message)}</li>" for message in frame.diagnostics)
     text = f"<p><b>{type(frame).__name__}</b>: {escape(facts)}</p>" + (f"<ul>{lines}</ul>" if lines else "")
     if isinstance(frame, GroundFrame) and frame.scan is None:
         return text
-    image = b64encode(picture_of(frame)._repr_png_()).decode()
+    image = b64encode(image_of(frame)._repr_png_()).decode()
     return f'{text}<img alt="{escape(facts)}" style="max-width:100%" src="data:image/png;base64,{image}">'
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A run as a moving picture: GIF always, MP4 where ffmpeg is installed."""
+"""A run as an animation: GIF always, MP4 where ffmpeg is installed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import DeviceError, InputError
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 
 Image = NDArray[np.uint8]
 
@@ -32,14 +32,8 @@ def save_animation(path: str | Path, images: Iterable[Image], frames_per_second:
         data = _mp4(images, frames_per_second)
     else:
         raise InputError(f"{path}: an animation ends in .gif or .mp4, found {path.suffix or 'no ending'!r}")
-    with atomic_write(path) as file:
-        file.write(data)
+    write_file(path, data)
     return path
-
-
-def best_animation_suffix() -> str:
-    """`.mp4` where it can be encoded, else `.gif`."""
-    return ".mp4" if shutil.which("ffmpeg") else ".gif"
 
 
 def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
@@ -65,7 +59,7 @@ def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
 def _mp4(images: Sequence[Image], frames_per_second: float) -> bytes:
     if not shutil.which("ffmpeg"):
         raise DeviceError("an MP4 needs the program ffmpeg: install it, or name the animation .gif")
-    height, width = (side - side % 2 for side in images[0].shape[:2])  # the codec wants even sides
+    height, width = (side - side % 2 for side in images[0].shape[:2])  # the codec needs even sides
     command = ["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", f"{frames_per_second:g}", "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4"]
     command += ["-movflags", "frag_keyframe+empty_moov", "-"]

@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from roadbed.core.frames import Scan
 from roadbed.io.atomic import atomic_write
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.decoration import legend
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.decoration import legend
 
 
 def draw_scan(

@@ -14,11 +14,11 @@ from roadbed.core.errors import ConfigError, RoadbedError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.simulate.caster import _detection_chance
-from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.objects import box
 from roadbed.simulate.scenes import build_scene
 from roadbed.simulate.sensors import load_rig
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
@@ -45,7 +45,7 @@ def test_thread_count_changes_nothing() -> None:
     scans = []
     for count in (1, 2):
         numba.set_num_threads(count)
-        scans.append(source.drive.frame(2)[0])
+        scans.append(source.sequence.frame(2)[0])
     assert same(*scans)
 
 
@@ -113,7 +113,7 @@ def test_echoes_are_lost_with_range_and_incidence() -> None:
 def test_a_surface_answers_weaker_the_flatter_it_is_met() -> None:
     scene = Scene("bare", Terrain(), (), Fixed(0.0, 0.0), 1.0)
     rig = load_rig("vlp16").changed(range_noise=0.0, angle_noise=0.0)
-    scan = SimulatorSource.of(Drive(scene, rig, 1, losses=False))[0]
+    scan = SimulatorSource.of(SimulatedSequence(scene, rig, 1, losses=False))[0]
     cosine = -scan.points[:, 2] / np.linalg.norm(scan.points, axis=1)
     assert np.ptp(cosine) > 0.2
     np.testing.assert_allclose(scan.intensity, 0.25 * (0.3 + 0.7 * cosine), atol=1e-4)
@@ -133,7 +133,7 @@ def test_a_sensor_far_from_the_vehicles_middle_swings_in_a_turn() -> None:
     """Each point was measured from where the sensor was at its own time, four metres ahead of the rear axle."""
     scene = Scene("turn", Terrain(), (), Circle(), 1.0)
     rig = load_rig("vlp16").changed(range_noise=0.0, angle_noise=0.0, mount={"x": 4.0})
-    source = SimulatorSource.of(Drive(scene, rig, 2, distortion=True, losses=False))
+    source = SimulatorSource.of(SimulatedSequence(scene, rig, 2, distortion=True, losses=False))
     scan, truth = source[1], source.truth(1)
     mount = rig.sensors[0].mount.T_vehicle_sensor
     for lag in np.unique(scan.point_time)[::200]:
@@ -160,7 +160,7 @@ def test_distortion_is_undone_by_the_point_times() -> None:
     source = roadbed.open("sim:highway?sensor=vlp16&frames=3&distortion=on&noise=0")
     scan, truth = source[2], source.truth(2)
     assert np.ptp(scan.point_time) > 0.09
-    drive = source.drive
+    drive = source.sequence
     T_vehicle_sensor = drive.rig.sensors[0].mount.T_vehicle_sensor
     still = truth.is_ground
     raw = truth.T_world_sensor @ scan.points.astype(np.float64)
@@ -179,8 +179,8 @@ def test_distortion_is_undone_by_the_point_times() -> None:
 
 def test_exact_odometry_and_drift() -> None:
     source = roadbed.open("sim:city?sensor=vlp16&frames=200")
-    drive = source.drive
-    drifting = roadbed.open("sim:city?sensor=vlp16&frames=200&odometry=drift").drive
+    drive = source.sequence
+    drifting = roadbed.open("sim:city?sensor=vlp16&frames=200&odometry=drift").sequence
     errors = [
         measured.distance_to(true)
         for measured, true in zip(drifting._measured_poses, drifting._true_poses, strict=True)
@@ -193,7 +193,7 @@ def test_exact_odometry_and_drift() -> None:
 
 
 def test_the_vehicle_follows_the_road_with_pitch_and_roll() -> None:
-    drive = roadbed.open("sim:mountain?sensor=vlp16&frames=300").drive
+    drive = roadbed.open("sim:mountain?sensor=vlp16&frames=300").sequence
     pitch = np.array([pose.pitch for pose in drive._true_poses])
     roll = np.array([pose.roll for pose in drive._true_poses])
     assert np.ptp(np.degrees(pitch)) > 5.0
@@ -220,7 +220,7 @@ def test_the_vehicle_follows_the_road_with_pitch_and_roll() -> None:
         ("sim:city?sensor=lux4&height=2", "single sensor"),
     ],
 )
-def test_bad_descriptions_say_what_is_allowed(address: str, expected: str) -> None:
+def test_bad_descriptions_show_what_is_allowed(address: str, expected: str) -> None:
     with pytest.raises(RoadbedError, match=expected):
         roadbed.open(address)
 
@@ -230,7 +230,7 @@ def test_a_sensor_below_the_ground_is_refused() -> None:
     # The car park on the right lies lower, the kerb on the left higher than the road.
     rig = load_rig("vlp16").changed(mount={"y": 4.0, "z": 0.05})
     with pytest.raises(ConfigError, match="above the ground"):
-        Drive(scene, rig, 1)
+        SimulatedSequence(scene, rig, 1)
 
 
 @pytest.mark.parametrize("density", [-0.5, 0.0])
@@ -241,7 +241,7 @@ def test_a_part_needs_a_positive_density(density: float) -> None:
 
 def test_an_empty_scene_of_ones_own() -> None:
     scene = Scene("bare", Terrain(), (), Fixed(0.0, 0.0), 1.0)
-    source = SimulatorSource.of(Drive(scene, load_rig("vlp16"), 1))
+    source = SimulatorSource.of(SimulatedSequence(scene, load_rig("vlp16"), 1))
     assert len(source) == 1
     scan, truth = source[0], source.truth(0)
     assert truth.is_ground.all()

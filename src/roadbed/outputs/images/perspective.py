@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.kernels.jit import njit
-from roadbed.outputs.pictures.palette import rgb
+from roadbed.outputs.images.palette import rgb
 
-_NEAREST = 0.3  # m; what is nearer to the eye is left out
+_NEAREST = 0.3  # m; nearer points are not drawn
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Camera:
 
 
 class Canvas:
-    """An image to draw into; what is nearer hides what is farther. Drawn at twice the size, then halved."""
+    """An image with a depth buffer, drawn at twice the size, then halved."""
 
     def __init__(self, width: int, height: int, camera: Camera, background: str = "#FFFFFF") -> None:
         self._colour = np.empty((2 * height, 2 * width, 3), np.uint8)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One set of colours for pictures, report and viewer, from Okabe and Ito's palette for colour-blind readers."""
+"""One set of colours for images, report and viewer, from Okabe and Ito's palette for colour-blind readers."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ LABELS: dict[Label, tuple[str, str]] = {
     Label.LOW_OUTLIER: ("low outlier", LOW_OUTLIER),
     Label.UNKNOWN: ("unknown", UNKNOWN),
 }
+CELLS = (("static", STATIC), ("moving", MOVING), ("free", FREE), ("unseen", UNSEEN))  # of an occupancy grid
 
 
 def rgb(colour: str) -> NDArray[np.uint8]:

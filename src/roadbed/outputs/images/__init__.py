@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-from roadbed.outputs.pictures.animation import best_animation_suffix, save_animation
-from roadbed.outputs.pictures.figure import (
+from roadbed.outputs.images.animation import save_animation
+from roadbed.outputs.images.figure import (
     frame_figure,
     overview_figure,
     png_bytes,
     quick_image,
-    save_frame_picture,
+    save_frame_image,
 )
 
 __all__ = [
-    "best_animation_suffix",
     "frame_figure",
     "overview_figure",
     "png_bytes",
     "quick_image",
     "save_animation",
-    "save_frame_picture",
+    "save_frame_image",
 ]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A drive through a scene: frame i is the same scan and truth in any order of access."""
+"""A simulated sequence of a rig in a scene: frame i is the same scan and truth in any order of access."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.kernels import progress as compilation
-from roadbed.simulate.caster import GROUND, Sweep, cast_sweep
+from roadbed.simulate.caster import GROUND, CastScene, Sweep, cast_sweep
 from roadbed.simulate.ground_ray import Bounds
 from roadbed.simulate.motion import Bodies, Odometry
 from roadbed.simulate.rng import make_key
@@ -24,8 +24,8 @@ from roadbed.simulate.world import SWATH, Instant, Scene
 
 
 @dataclass(frozen=True)
-class Drive:
-    """A rig driven through a scene."""
+class SimulatedSequence:
+    """The scans of a rig on the ego vehicle of a scene, with their truth."""
 
     scene: Scene
     rig: Rig
@@ -131,11 +131,7 @@ class Drive:
             T_world_vehicle @ T_vehicle_sensor,
             velocity + arm,
             T_vehicle_sensor.rotation.T @ rate,
-            self.scene.terrain,
-            self._bounds,
-            instant.solids,
-            instant.movements,
-            grid,
+            CastScene(self.scene.terrain.compiled, self._bounds, instant.solids, instant.movements, grid),
             key=np.uint64(make_key(self.seed, number, index)),
             distortion=self.distortion,
             multipath=self.multipath,

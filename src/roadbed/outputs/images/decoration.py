@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every map panel shares: bare axes, a scale bar, a legend of colours, texts that do not collide."""
+"""Shared by map panels: bare axes, a scale bar, a legend of colours, texts that do not overlap."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INK = "#2B2B2B"
 
 
 def map_axes(axes: Any, title: str, extent: tuple[float, float, float, float]) -> None:
-    """A title, fixed limits and no ticks: the scale bar tells the size."""
+    """A title, fixed limits and no ticks: the scale bar shows the size."""
     axes.set_xlim(extent[:2])
     axes.set_ylim(extent[2:])
     axes.set_title(title, loc="left")
@@ -36,17 +36,17 @@ def scale_bar(axes: Any) -> Any:
     x, y = right - 0.04 * (right - left) - length, bottom + 0.045 * (top - bottom)
     halo = [withStroke(linewidth=4.5, foreground="white", alpha=0.9)]
     axes.plot([x, x + length], [y, y], color=_INK, lw=2.5, solid_capstyle="butt", zorder=6, path_effects=halo)
-    place = (x + length / 2, y + 0.018 * (top - bottom))
+    middle = (x + length / 2, y + 0.018 * (top - bottom))
     halo = [withStroke(linewidth=2.5, foreground="white", alpha=0.9)]
     return axes.text(
-        *place, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo
+        *middle, f"{length:g} m", ha="center", va="bottom", color=_INK, fontsize=8, zorder=6, path_effects=halo
     )
 
 
-def round_length(metres: float) -> float:
-    """The largest 1, 2 or 5 times a power of ten that is not above `metres`."""
-    power = 10.0 ** floor(log10(metres))
-    return max(step * power for step in (1, 2, 5) if step * power <= metres * 1.0000001)
+def round_length(value: float) -> float:
+    """The largest 1, 2 or 5 times a power of ten that is not above `value`."""
+    power = 10.0 ** floor(log10(value))
+    return max(step * power for step in (1, 2, 5) if step * power <= value * 1.000001)
 
 
 def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
@@ -59,24 +59,25 @@ def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
     return box
 
 
-def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
-    """A text beside each item, which is given by points (N, 2) around it; the first ones have the first choice.
+def annotate_objects(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
+    """A text next to each object, which is given by points (N, 2) around it; earlier objects come first.
 
-    A text that would cover another, a item, or what is to be kept clear is left out. Axes must have their limits.
+    A text that would cover another, an object, or an artist of `keep_clear` is left out. Axes must have their limits.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.patheffects import withStroke
+    from matplotlib.transforms import Bbox
 
     axes.apply_aspect()
     renderer = FigureCanvasAgg(axes.figure).get_renderer()
     corners = [axes.transData.transform(points) for points, _ in objects]
-    outlines = [_box(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
+    outlines = [Bbox(np.vstack([pixels.min(0), pixels.max(0)])) for pixels in corners]
     taken = [*outlines, *(artist.get_window_extent(renderer) for artist in keep_clear)]
     for outline, (_, text) in zip(outlines, objects):
-        for place, alignment in _places_beside(outline):
+        for anchor, alignment in _anchors_around(outline):
             label = axes.annotate(
                 text,
-                axes.transData.inverted().transform(place),
+                axes.transData.inverted().transform(anchor),
                 annotation_clip=False,
                 fontsize=7,
                 path_effects=[withStroke(linewidth=2, foreground="white", alpha=0.8)],
@@ -90,17 +91,11 @@ def texts_beside(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: 
             label.remove()
 
 
-def _places_beside(outline: Any, gap: float = 3.0) -> Iterator[tuple[tuple[float, float], dict[str, str]]]:
-    """Above, below, right and left of a box of pixels, with the alignment of a text there."""
+def _anchors_around(outline: Any, gap: float = 3.0) -> Iterator[tuple[tuple[float, float], dict[str, str]]]:
+    """Points above, below, right and left of a box in pixels, with the alignment of a text there."""
     (left, bottom), (right, top) = outline.min, outline.max
     x, y = (left + right) / 2, (bottom + top) / 2
     yield (x, top + gap), {"ha": "center", "va": "bottom"}
     yield (x, bottom - gap), {"ha": "center", "va": "top"}
     yield (right + gap, y), {"ha": "left", "va": "center"}
     yield (left - gap, y), {"ha": "right", "va": "center"}
-
-
-def _box(corners: Float64) -> Any:
-    from matplotlib.transforms import Bbox
-
-    return Bbox(corners)
