@@ -8,6 +8,7 @@ in the user data of endpoints.
 from __future__ import annotations
 
 import os
+from typing import Any
 from uuid import UUID
 
 import numpy as np
@@ -49,6 +50,6 @@ class NodeInfo:
         info = types[KIND](gid=self._gid(self._participant), node_entities_info_seq=[node])
         return bytes(self._store.serialize_cdr(info, KIND))
 
-    def _gid(self, guid: UUID) -> object:
+    def _gid(self, guid: UUID) -> Any:
         padded = guid.bytes.ljust(self._gid_bytes, b"\0")
         return self._store.types[_GID](data=np.frombuffer(padded, np.uint8))
