@@ -204,6 +204,29 @@ def load(
     show(report("load", rows, backend=backend), tuple(rows[0]), as_json)
 
 
+@app.command("confidence")
+def confidence(
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Estimate the mounting in roads, rooms, desks, tunnels: right, wrong, and doubted results."""
+    from benchmarks.confidence import confidence_rows
+    from roadbed.bench.timing import report
+
+    rows = list(confidence_rows(range(301, 301 + seeds)))
+    sure, wrong = [row for row in rows if row["sure"]], [row for row in rows if not row["right"]]
+    counts = {
+        "scenes": len(rows),
+        "sure": len(sure),
+        "sure_and_right": sum(row["right"] for row in sure),
+        "wrong": len(wrong),
+        "wrong_and_announced": sum(not row["sure"] for row in wrong),
+    }
+    show(report("confidence", rows, backend="cpu", **counts), tuple(rows[0]), as_json)
+    if not as_json:
+        print("; ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()))
+
+
 @app.command("leave-one-out-ground")
 def leave_one_out_ground(
     folder: Annotated[Path | None, typer.Argument(help="Real scans, laid out as docs/data.md says.")] = None,

@@ -17,7 +17,7 @@ import pytest
 
 from roadbed.batch import tasks
 from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
-from roadbed.batch.engine import Engine, loopback_address, patient_start
+from roadbed.batch.engine import Engine, patient_start
 from roadbed.batch.maps import do_merge
 from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
@@ -33,7 +33,8 @@ def cluster():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    address = loopback_address()
+    # Ray replaces 127.0.0.1 by the machine's address on the network; two test runs need two addresses.
+    address = f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
     node = {"num_cpus": 1, "object_store_memory": STORE}
     with patient_start():
         made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})

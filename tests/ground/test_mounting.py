@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import roadbed
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
 from roadbed.ground.mounting.level_surfaces import level_surfaces
 
 
@@ -154,3 +155,11 @@ def test_a_sure_mounting_is_not_doubted(real_data, name):
 def test_level_surfaces_are_found_between_walls(floor, ceiling):
     found = level_surfaces(room(-floor, ceiling=ceiling - floor))
     assert np.abs(np.subtract.outer([floor, ceiling], found)).min(axis=1).max() <= 0.06
+
+
+def test_the_median_of_the_first_scans_is_kept_and_the_next_scan_does_not_count():
+    estimator = MountingEstimator(Config().ground.mounting)
+    heights = [*np.linspace(1.60, 1.60 + 0.02 * (_FIRST_SCANS - 1), _FIRST_SCANS), 1.90]
+    found = [estimator.track((street(n=5000) - [0, 0, height]).astype(np.float32))[0].height for height in heights]
+    assert found[-2] == pytest.approx(np.median(heights[:-1]), abs=0.01)
+    assert found[-1] == found[-2]

@@ -66,7 +66,7 @@ MOTION = [
         _DEVICE.format("motion/motion"),
         _MOTION,
         ("old.z * travel[1] - travel[2];", "old.z * travel[1];"),
-        ("for (int look = 0; look < 2; ++look)", "for (int look = 0; look < 1; ++look)"),
+        ("for (int pass = 0; pass < 2; ++pass)", "for (int pass = 0; pass < 1; ++pass)"),
         ("turned(found, plane, turn[0] / length, turn[3] / length)", "turned(found, plane, turn[0] / length, -turn[3] / length)"),
         ("s.x1 -= frame->lower * s.p01;", ""),
         ("s.x0 -= frame->lower * s.p00;", "s.x0 += frame->lower * s.p00;"),
@@ -101,6 +101,8 @@ MOUNTING = [
         ("_BELOW_PENALTY = 0.5", "_BELOW_PENALTY = 0.0"),
         ("_OUTLIER_GAP = F(0.3)", "_OUTLIER_GAP = F(1000)"),
     ),
+    *_of("ground/mounting/estimator.py", ("ground/test_mounting.py",), ("elif len(self._planes) < _FIRST_SCANS:", "elif len(self._planes) <= _FIRST_SCANS:")),
+    *_of("ground/stcrf/labels/vote_cpu.py", ("ground/test_vote.py",), ("for height in range(U(3)):", "for height in range(U(2)):")),
     *_of("ground/mounting/estimator.py", _FIT, ("Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x", "Plane(height, slope_x")),
     *_of("ground/mounting/estimator.py", ("config/test_presets.py",), ("if not (self.config.estimate or self.config.is_given):", "if False:")),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from mcap.writer import Writer as McapWriter
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag1 import Writer as Writer1
 
-from roadbed import Pipeline
+from roadbed import Pipeline, Scan
 from roadbed import open as open_source
 from roadbed.core.errors import InputError, OutputError
 from roadbed.outputs.bag import BagWriter, write_bag
@@ -74,6 +74,18 @@ def test_a_part_of_a_bag_and_scans_from_elsewhere(tmp_path):
     scans = open_source("sim:city?sensor=vlp16&frames=1")
     write_bag(tmp_path / "sim.mcap", scans, perceived(scans))
     assert len(contents(tmp_path / "sim.mcap")["/roadbed/labelled"]) == 1
+
+
+@pytest.mark.parametrize("time", [12.5, None])
+def test_scans_are_recorded_at_their_own_time(tmp_path, time):
+    scan = Scan(np.float32([[5, 0, -1.7], [6, 1, -1.7], [7, -1, -1.7]]), time=time)
+    with BagWriter(tmp_path / "out.mcap") as bag:
+        bag.add_scan(scan)
+        bag.add(Pipeline(occupancy=False)(scan))
+        bag.finish()
+    stamps = {topic: stamp for topic, ((stamp, _),) in contents(tmp_path / "out.mcap").items()}
+    assert {"/points", "/roadbed/labelled"} <= set(stamps)
+    assert set(stamps.values()) == {0 if time is None else 12_500_000_000}
 
 
 def test_nothing_is_replaced_unasked_and_nothing_half_written(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 
@@ -166,6 +167,23 @@ def test_meshes_open_and_lie_on_the_elevation(sequence):
     assert len(glb.faces) == len(ply.faces)
     assert (glb.face_normals[:, 1] > 0).all()  # y up
     np.testing.assert_allclose(sorted(glb.extents), sorted(ply.extents), atol=1e-3)
+
+
+def test_the_lengths_in_a_glb_are_those_of_its_parts(tmp_path):
+    """Some readers stop at the length in the header, others read the chunks."""
+    write_plane_map(tmp_path / "map")
+    products(tmp_path / "map", tmp_path / "out", ["gltf"])
+    data = (tmp_path / "out" / "surface.glb").read_bytes()
+    assert struct.unpack_from("<4sII", data) == (b"glTF", 2, len(data))
+    text, kind = struct.unpack_from("<I4s", data, 12)
+    assert (kind, text % 4) == (b"JSON", 0)
+    content = json.loads(data[20 : 20 + text])
+    body, kind = struct.unpack_from("<I4s", data, 20 + text)
+    assert kind == b"BIN\0"
+    assert 12 + 8 + text + 8 + body == len(data)
+    assert content["buffers"] == [{"byteLength": body}]
+    last = content["bufferViews"][-1]
+    assert 0 <= body - last["byteOffset"] - last["byteLength"] < 4
 
 
 def test_a_raster_beyond_four_gigabytes_has_offsets_of_64_bits(tmp_path, monkeypatch):

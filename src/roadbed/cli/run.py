@@ -84,7 +84,7 @@ class _Chain:
     def into_folder(
         self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
     ) -> None:
-        """Write every result; a signal (Ctrl+C, SIGTERM) ends the run early, with its report."""
+        """Write every result; a signal (Ctrl+C, SIGTERM, SIGHUP) ends the run early, with its report."""
         from roadbed.cli.map import product_names
         from roadbed.mapping.reader import MapReader
         from roadbed.outputs.folder import OutputFolder

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -15,7 +14,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
-from roadbed.ground.mounting.level_surfaces import in_words, level_surfaces
+from roadbed.ground.mounting.level_surfaces import in_words, level_surfaces, why_not_ground
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
 
 _RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
@@ -32,10 +31,9 @@ _ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
-_LOW, _SURE_AND_LOW, _SURE = 0.3, 0.6, 0.3  # m; quality below which a mounting is doubtful: of a low sensor, and of any
+_DOUBTFUL, _SURE = 0.3, 0.8  # quality below which a mounting is doubtful, and from which it is not
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
-_LEVEL = "level surfaces around the sensor:"
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
 
 
@@ -166,22 +164,36 @@ class MountingEstimator:
     def _look(self, points: Float32) -> _Sight:
         """The ground's plane, with a note where it is unusual, doubtful or not where it was given."""
         found = self._search(points)
-        plane, height = found.plane, self.config.height
-        if found.note:
-            return found
-        is_tilted = self.config.tilt != (None, None)  # else its own axes are nearer to level than a doubtful plane
-        surfaces = partial(level_surfaces, found.T_level_sensor @ points if is_tilted else points)
-        if height is not None:
-            expected = f"no ground {height - _HINT:.2f} to {height + _HINT:.2f} m below {self.sensor}"
-            note = "" if plane.quality else f"{expected} (given height {height:g} m); {_LEVEL} {in_words(surfaces())}"
-        elif plane.quality < _SURE or (plane.height < _LOW and plane.quality < _SURE_AND_LOW):
-            doubt = (
-                f"{plane.height:.2f} m over the ground, confidence {plane.quality:.2f}; {_LEVEL} {in_words(surfaces())}"
-            )
-            note = f"mounting of {self.sensor} is doubtful: {doubt}; {_HOW_TO_GIVE}"
-        else:
-            return found
+        note = found.note or (self._doubt(found, points) if self.config.height is None else self._missed(found, points))
         return replace(found, note=note)
+
+    def _missed(self, found: _Sight, points: Float32) -> str:
+        """What to say where no ground lies at the given height."""
+        height = self.config.height
+        if height is None or found.plane.quality:
+            return ""
+        expected = f"no ground {height - _HINT:.2f} to {height + _HINT:.2f} m below {self.sensor}"
+        return f"{expected} (given height {height:g} m); {self._surfaces(found, points)}"
+
+    def _doubt(self, found: _Sight, points: Float32) -> str:
+        """Why an estimated mounting is doubtful; empty where it is not."""
+        plane = found.plane
+        if plane.quality >= _SURE:
+            return ""
+        why = f"confidence {plane.quality:.2f}"
+        if plane.quality >= _DOUBTFUL:
+            against = why_not_ground(self._mounting(found.T_level_sensor, plane).T_vehicle_sensor @ points)
+            if not against:
+                return ""
+            why += f", {against}"
+        said = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground, {why}"
+        return f"{said}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}"
+
+    def _surfaces(self, found: _Sight, points: Float32) -> str:
+        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
+        is_tilted = self.config.tilt != (None, None)
+        levels = level_surfaces(found.T_level_sensor @ points if is_tilted else points)
+        return f"level surfaces around the sensor: {in_words(levels)}"
 
     def _search(self, points: Float32) -> _Sight:
         """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""

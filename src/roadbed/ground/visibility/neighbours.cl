@@ -57,8 +57,8 @@ KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const double *views, G
     FOR_EACH_SEARCH(begin, frame->count) {
         int i = searched_point(begin, frame->count);
         float4 p = located[max(i, 0)];
-        int asked = i >= 0 && !non_ground[i] && !(p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) && is_finite(p.x + p.y + p.z);
-        int near = has_neighbours(asked, level_position(view, p), &walls, found);
-        if (asked && LOCAL_ID % PER_POINT == 0) non_ground[i] = (uchar)near;
+        int searches = i >= 0 && !non_ground[i] && !(p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) && is_finite(p.x + p.y + p.z);
+        int near = has_neighbours(searches, level_position(view, p), &walls, found);
+        if (searches && LOCAL_ID % PER_POINT == 0) non_ground[i] = (uchar)near;
     }
 }

@@ -83,13 +83,13 @@ FUNCTION int searched_point(int begin, int count) {
     return LOCAL_ID < GROUP / PER_POINT * PER_POINT && i < count ? i : -1;
 }
 
-// Whether a return has enough neighbours, if `asked`. All work-items of a group must call it.
-FUNCTION int has_neighbours(int asked, Level own, const Search *l, LOCAL int *found) {
+// Whether a return has enough neighbours; 0 without `searches`. All work-items of a group must call it.
+FUNCTION int has_neighbours(int searches, Level own, const Search *l, LOCAL int *found) {
 #if LANES > 1
     int point = LOCAL_ID / PER_POINT;
     if (LOCAL_ID <= GROUP / PER_POINT) found[LOCAL_ID] = 0;
     BARRIER();
-    int here = asked ? near_in_square(own, l, LOCAL_ID % PER_POINT) : 0;
+    int here = searches ? near_in_square(own, l, LOCAL_ID % PER_POINT) : 0;
     if (here) ATOMIC_ADD(&found[point], here);
     BARRIER();
     int all = found[point];
@@ -97,7 +97,7 @@ FUNCTION int has_neighbours(int asked, Level own, const Search *l, LOCAL int *fo
     return all >= l->enough;
 #else
     int all = 0;
-    for (int k = 0; asked && k < 9 && all < l->enough; ++k) all += near_in_square(own, l, k);
+    for (int k = 0; searches && k < 9 && all < l->enough; ++k) all += near_in_square(own, l, k);
     return all >= l->enough;
 #endif
 }

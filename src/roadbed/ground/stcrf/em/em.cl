@@ -216,7 +216,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
                 warm, last, scratch)
 #ifdef ROADBED_CUDA
         if (skip && lanes >= WARP) continue;  // whole warps: no other work-item waits for them
-        // The same code four times, so that the compiler knows lane and lanes and unrolls.
+        // The same code four times with constant `lanes`, so that the compiler unrolls it.
         if (one_item) UPDATE(0, 1, IN_FLIGHT);
         else if (size_class == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES, MORE_IN_FLIGHT);
         else if (size_class == 1) UPDATE(LOCAL_ID & (WARP - 1), WARP, MORE_IN_FLIGHT);

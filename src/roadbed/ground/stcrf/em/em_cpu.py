@@ -15,6 +15,7 @@ import numpy as np
 
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
+from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.parallel import parallel_region
@@ -213,13 +214,6 @@ def _e_step(points, mean, data, step, rules, row, columns):
 
 
 @inner()
-def _clear_from(p, first, last):
-    for k in range(9):
-        for c in range(U(first), U(max(first, last))):
-            p[k, c] = F(0)
-
-
-@inner()
 def _copy(planes, out, lo, hi):
     for k in range(planes.shape[0]):
         for c in range(U(lo), U(hi)):
@@ -238,7 +232,7 @@ def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape
             _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, l, h)
         else:
             _copy(expected, mean, l, h)
-        _clear_from(arrays.data[r], l, h)
+        clear_columns(arrays.data[r], l, h)
         _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
@@ -276,7 +270,7 @@ def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, 
             _m_step(data, rows, step.share, spacing, p, l, h)
         if rules.gamma > F(0):
             _add_prior(arrays.prior[r], rules.gamma, p, l, h)
-        _clear_from(p, columns + 1, h)  # padding behind the last column
+        clear_columns(p, columns + 1, h)  # padding behind the last column
         _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
         if step.number < rules.iterations:
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)

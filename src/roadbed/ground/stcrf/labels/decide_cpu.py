@@ -4,11 +4,9 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from roadbed.ground.stcrf.labels.heights_cpu import compressed_numbers, near_from
+from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, compressed_numbers, near_from
 from roadbed.ground.stcrf.model import (
     FIRM_GROUND,
     FOOT,
@@ -26,13 +24,6 @@ from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import STEP, lane_indices, load, mask_bits, splat, store, store_first
 from roadbed.kernels.simd_reductions import count_true
-
-
-class Scratch(NamedTuple):
-    """Scratch memory of `decide_nodes`."""
-
-    around: np.ndarray  # (pillars, BANDS_ROOM) int32, band counts summed over the 3 x 3 pillars around each pillar
-    summed_for: np.ndarray  # (pillars,) node for which `around` was computed; -1: none
 
 
 @njit(inline="always")
@@ -122,11 +113,12 @@ def _list_lower(first, last, dz, rules, near, end):
 
 
 @inner()
-def decide_nodes(first_active, last_active, points, shape, side, rules, p00, work, scratch):
+def decide_nodes(first_active, last_active, points, shape, side, rules, p00, work):
     """Decide ground or not for every point of a range of active nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
-    around, summed_for = scratch.around, scratch.summed_for
+    # Band counts summed over the 3 x 3 pillars around each pillar of a node, and the node for which they were computed.
+    around, summed_for = np.empty((side * side, BANDS_ROOM), np.int32), np.full(side * side, -1)
     nodes, near_count, node_classes = points.active_nodes.nodes, work.near_count, work.node_classes
     no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
     for i in range(first_active, last_active):

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.arrays import ActiveNodes
-from roadbed.ground.stcrf.labels.decide_cpu import Scratch, decide_nodes
-from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, CODES, measure_row
+from roadbed.ground.stcrf.labels.decide_cpu import decide_nodes
+from roadbed.ground.stcrf.labels.heights_cpu import CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
 from roadbed.ground.stcrf.model import COUNTERS, GROUND, LOW_OUTLIER, OBSTACLE, OVERHANG, UNKNOWN, VOTE_MAY_CHANGE
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, sum_along
@@ -159,10 +159,8 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     """Decide ground or not for every point of a range of rows, before the vote."""
     first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes
     classify_rows(first_row, last_row, active_nodes, work.sums, p00, work.node_classes)
-    pillars = side * side
-    scratch = Scratch(np.empty((pillars, BANDS_ROOM), np.int32), np.full(pillars, -1))
     first_active, last_active = active_nodes.row[first_row], active_nodes.row[last_row]
-    decide_nodes(first_active, last_active, points, shape, side, rules, p00, work, scratch)
+    decide_nodes(first_active, last_active, points, shape, side, rules, p00, work)
     _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
     if rules.vote:
         cast_votes(first_active, last_active, points, shape, side, work)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Alignment: fits the height and tilt of a scan to the prior surface by reweighted least squares over samples of firm nodes.
-// The scan's pose is corrected on the device, so that the frame's kernels can follow at once. Twin: align_cpu.py.
+// The scan's pose is corrected on the device, so that the frame's kernels can follow immediately. Twin: align_cpu.py.
 
 // Samples every stride-th point over a firm node, except non-ground points: x and y from the sensor, height over the node's
 // plane, and the node.

@@ -46,7 +46,7 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f), level = plane;
     Information found = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     // If the vehicle has tilted, the old position of the node depends on its height: guess, then repeat.
-    for (int look = 0; look < 2; ++look) {
+    for (int pass = 0; pass < 2; ++pass) {
         float x_old = turn[0] * x + turn[1] * y + turn[2] * plane.x + travel[0];
         float y_old = turn[3] * x + turn[4] * y + turn[5] * plane.x + travel[1];
         found = sample(frame, from, seen, x_old, y_old);

@@ -230,7 +230,7 @@ def shift(first_row, last_row, layers, out, width, columns, rows):
 
 
 @inner()
-def clear_between(planes, first, last):
+def clear_columns(planes, first, last):
     """Set columns first..last of all planes of a row to zero; the range may be empty."""
     for k in range(planes.shape[0]):
         for c in range(U(first), U(max(first, last))):
@@ -239,8 +239,8 @@ def clear_between(planes, first, last):
 
 @njit(nogil=True, cache=True)
 def shift_known(first_row, last_row, layers, known, out, written, width, columns, rows):
-    """`shift` for layers that are zero outside of columns [known[0], known[1]) of each row; rows are counted without the
-    border. Nodes that enter are zero: undefined, as the paper asks.
+    """`shift` for layers that are zero outside of columns [known[0], known[1]) of each row; rows are counted without
+    the border. Nodes that enter are zero: undefined, as in the paper.
 
     `out` is zero outside of columns [written[0], written[1]); afterwards these are the new ends.
     """
@@ -252,8 +252,8 @@ def shift_known(first_row, last_row, layers, known, out, written, width, columns
             hi = max(min(known[1, source] - columns, width + 1), lo)
         begin, end = written[0, row], written[1, row]
         written[0, row], written[1, row] = lo, hi
-        clear_between(out[row + 1], begin, min(lo, end))
-        clear_between(out[row + 1], max(hi, begin), end)
+        clear_columns(out[row + 1], begin, min(lo, end))
+        clear_columns(out[row + 1], max(hi, begin), end)
         for k in range(layers.shape[1] if lo < hi else 0):
             moved, target = layers[source + 1, k, lo + columns : hi + columns], out[row + 1, k, lo:hi]
             for c in range(U(hi - lo)):

@@ -8,7 +8,7 @@ import numba
 import numpy as np
 
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
-from roadbed.ground.stcrf.motion.motion_cpu import clear_between
+from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import F, U
@@ -81,8 +81,8 @@ def clear_outside(buffers, written, active_columns):
         if first >= lo and last <= hi:
             continue
         for buffer in range(buffers.shape[0]):
-            clear_between(buffers[buffer, row + 1], first, min(lo, last))
-            clear_between(buffers[buffer, row + 1], max(hi, first), last)
+            clear_columns(buffers[buffer, row + 1], first, min(lo, last))
+            clear_columns(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True)
@@ -173,6 +173,6 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
                 store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
             for k in range(3):
                 store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
-        clear_between(out, ends[0, row], min(first, ends[1, row]))
-        clear_between(out, max(last, ends[0, row]), ends[1, row])
+        clear_columns(out, ends[0, row], min(first, ends[1, row]))
+        clear_columns(out, max(last, ends[0, row]), ends[1, row])
         ends[0, row], ends[1, row] = first, last

@@ -102,15 +102,15 @@ FUNCTION Information iterated(CoarseNode own, const float4 *own_points, float4 *
     float up = own.is_sloped ? SLOPE_UP : COARSE_UP;
     int neighbour = own.lane < 4 ? own.lane : own.lane + 1, i = neighbour % 3 - 1, j = neighbour / 3 - 1;
     int column = own.column + i, row = own.row + j;
-    int asks = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && (NEIGHBOURS == 8 || i == 0 || j == 0);
-    asks = asks && own.publishes;  // nobody waits for the others, so their neighbours' messages may be overwritten
+    int reads = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && (NEIGHBOURS == 8 || i == 0 || j == 0);
+    reads = reads && own.publishes;  // no group waits for the others: messages to them may be overwritten
     Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f}, sum;
     for (int k = 0; k < iterations; ++k) {
         Information data = nothing;
         float4 limits = limited(*plane);
         UNROLL for (int m = 0; m < PER_ITEM; ++m) weigh_point(&data, own_points[m], limits, up, 1);
         sum = nothing;
-        if (k > 0 && asks) {  // before the first iteration there is no information
+        if (k > 0 && reads) {  // before the first iteration there is no information
             uint4 *other = messages + INFORMATION_OF(own.is_sloped, k - 1) + 3 * (row * COLUMNS + column);
             add_transported(&sum, received_information(other, number + k), i * SPACING, j * SPACING, BETA / NEIGHBOURS);
         }

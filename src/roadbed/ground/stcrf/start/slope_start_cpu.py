@@ -76,9 +76,9 @@ def lower_envelope(heights, slope, shape):
         for r in range(1, shape.rows + 1):
             below, here, above, out = old[r - 1], old[r], old[r + 1], new[r]
             for c in range(U(1), U(shape.columns + 1)):
-                beside = min(min(here[c - U(1)], here[c + U(1)]), min(below[c], above[c])) + straight
+                sides = min(min(here[c - U(1)], here[c + U(1)]), min(below[c], above[c])) + straight
                 corner = min(min(below[c - U(1)], below[c + U(1)]), min(above[c - U(1)], above[c + U(1)])) + across
-                out[c] = min(here[c], min(beside, corner))
+                out[c] = min(here[c], min(sides, corner))
 
 
 @inner()
