@@ -138,7 +138,8 @@ class Ros1:
 
     def _register_missing(self) -> bool:
         """Register what the master does not know of this node: topics, /rosout and the logger services."""
-        name, node = self._rospy.get_name(), ServerProxy(self.address)
+        name = self._rospy.get_name()
+        node: Any = ServerProxy(self.address)
         known = [{entry for entry, nodes in kind if name in nodes} for kind in self._master.getSystemState()]
         published, subscribed = (call(name)[2] for call in (node.getPublications, node.getSubscriptions))
         missing = [entry for entry in published if entry[0] not in known[0]]
