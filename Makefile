@@ -43,10 +43,12 @@ JOBS ?= $(shell nproc)
 mutate: .stamps/dev .stamps/system
 	$(BIN)/python -m tests.mutate --minutes $(MINUTES) --jobs $(JOBS)
 
-# The installed versions against public advisories; needs a network.
+# The installed versions against public advisories; needs a network. The extra cuda is not installed, so it is resolved.
 audit: .stamps/dev
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check pip-audit
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip setuptools pip-audit
 	$(BIN)/pip-audit --local --strict --skip-editable
+	$(BIN)/python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['optional-dependencies']['cuda'], sep='\n')" > .stamps/cuda.txt
+	$(BIN)/pip-audit --strict --requirement .stamps/cuda.txt
 
 # Every figure of README and docs printed again: ends with 1 where a text says something else. Without --idle and --slow
 # times and what takes long are only listed: make figures FIGURES="--idle --slow"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import sysconfig
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -88,3 +89,15 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
     write_pcd(tmp_path / "road.pcd", Scan(road.astype(np.float32)))
     run(program, "segment", "road.pcd", "-o", "labelled", cwd=tmp_path, PYTHONPATH="")
     assert len(roadbed.open(tmp_path / "labelled" / "ground.pcd")[0]) > 0.95 * len(road)
+
+
+def test_the_audit_covers_every_extra():
+    """Those that `make audit` finds installed, by way of dev, and those that it resolves."""
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    own = next(line for line in extras["dev"] if line.startswith("roadbed["))
+    installed = set(own.removeprefix("roadbed[").removesuffix("]").split(","))
+    audit = re.search(r"^audit:.*?\n\n", (ROOT / "Makefile").read_text(), re.MULTILINE | re.DOTALL)[0]
+    resolved = set(re.findall(r"\['optional-dependencies'\]\['(\w+)'\]", audit))
+    assert installed | resolved | {"dev"} == set(extras)
+    assert "--requirement" in audit
+    assert "--upgrade pip setuptools" in audit

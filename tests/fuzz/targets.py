@@ -47,7 +47,7 @@ from roadbed.sources.formats.pcd import read_pcd
 from roadbed.sources.formats.ply import read_ply
 from roadbed.sources.poses import read_calibration, read_poses, read_times
 from roadbed.sources.sensors.ouster import PROFILES, FrameAssembler, read_metadata
-from roadbed.sources.sensors.velodyne import PcapSource
+from roadbed.sources.sensors.pcap import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
 from tests.sources.formats.test_las import point_wise
@@ -365,6 +365,8 @@ def all_targets() -> tuple[Target, ...]:
         Target("kitti", damaged([binary]), file("case.bin", read_first)),
         Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_first)),
         Target("records", damaged([binary]), file("case.bin", read_records)),
+        Target("table", damaged([texts.point_table], _TEXT_WORDS), file("case.csv", read_first)),
+        Target("ptx", damaged([texts.ptx], _TEXT_WORDS), file("case.ptx", read_first)),
         Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
         Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
         Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),

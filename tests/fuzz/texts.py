@@ -207,3 +207,19 @@ def arguments(rng: Random) -> bytes:
     for _ in range(rng.randint(0, 5)):
         words.append(rng.choice(_FLAGS) if rng.random() < 0.5 else rng.choice(_VALUES))
     return b"\0".join(word.encode("utf-8", "surrogatepass") for word in words)
+
+
+def point_table(rng: Random) -> bytes:
+    """Points as CSV or TXT."""
+    separator = rng.choice((",", ";", " ", "\t"))
+    names = rng.choice((["x", "y", "z"], ["X", "Y", "Z", "Intensity"], ["a", "b", "c"], ["//X", "Y", "Z", "", "ring"]))
+    rows = [[f"{rng.uniform(-99, 99):.3f}" for _ in names] for _ in range(rng.choice((0, 1, 20)))]
+    return "\n".join(separator.join(row) for row in [names, *rows]).encode()
+
+
+def ptx(rng: Random) -> bytes:
+    """A scan of a PTX file."""
+    columns, rows = rng.choice((1, 2, 5)), rng.choice((1, 4))
+    header = f"{columns}\n{rows}\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n1 0 0 0\n0 1 0 0\n0 0 1 0\n5 6 7 1\n"
+    points = "".join(f"{rng.uniform(-9, 9):.3f} 1 2 0.5\n" for _ in range(columns * rows))
+    return (header + points).encode() * rng.choice((1, 2))

@@ -269,7 +269,7 @@ def test_threads_find_the_same_points_as_one_alone(monkeypatch, layers):
     scan = Scan(np.stack([r * np.cos(azimuth), r * np.sin(azimuth), r * slope], axis=1))
     found = []
     for points in (0, 10**6):
-        monkeypatch.setattr(cpu, "_POINTS", points)
+        monkeypatch.setattr(cpu, "_FEW_POINTS", points)
         found.append(non_ground_points(scan, LEVEL, VisibilityModel()))
     assert 0 < found[0].sum() < len(scan)
     np.testing.assert_array_equal(*found)

@@ -123,7 +123,7 @@ def test_alone_no_other_thread_is_woken(threads):
         seen.append((threading.get_ident(), number))
         time.sleep(0.2)  # long enough for another one to begin
 
-    parallel_region(work, 1, 5, alone=True)
+    parallel_region(work, 1, 5, single_thread=True)
     assert seen == [(threading.get_ident(), 5)]
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ROS 2 node as a DDS participant: player, node and checker are processes of their own on a real DDS domain."""
 
+import json
 import pickle
 import signal
 import subprocess
@@ -137,6 +138,47 @@ def test_another_machine_finds_no_open_port_unless_the_network_is_named(domain, 
         domain.wait_for("open", f"DDS domain 7 on the network, with the peers {OTHER}")
         assert "other machines can read the results and change parameters" in domain.said("open")
         assert open_ports(machines.on_other, ROBOT, ports) == ports[1:]
+
+
+NODE = """
+import sys
+from roadbed.live.dds import Dds
+joined = Dds()
+joined.subscribe("/points", "sensor_msgs/msg/PointCloud2", print)
+joined.advertise("/roadbed/labelled", "sensor_msgs/msg/PointCloud2")
+joined.advertise("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray")
+print("joined", flush=True)
+sys.stdin.read()
+joined.close()
+"""
+# As rmw_cyclonedds configures Cyclone DDS with ROS_LOCALHOST_ONLY=1.
+LOCALHOST_ONLY = (
+    "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address='127.0.0.1'/></Interfaces></General>"
+    "</Domain></CycloneDDS>"
+)
+CLOUD_HASH = "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5"  # ros2 topic info -v
+
+
+@pytest.mark.parametrize(("distribution", "multicast"), [("humble", "off"), ("humble", "on"), ("jazzy", "off")])
+def test_ros_2_tools_find_the_node_and_its_topics(domain, distribution, multicast):
+    """Humble has identifiers of 24 bytes, Jazzy of 16."""
+    with TwoMachines() as machines:
+        run(*machines.on_robot, "ip", "link", "set", "lo", "multicast", multicast)
+        words = (*machines.on_robot, "env", "ROS_DOMAIN_ID=7", f"ROS_DISTRO={distribution}")
+        domain.start("node", *words, sys.executable, "-c", NODE)
+        domain.wait_for("node", "joined")
+        reader = domain.start(
+            "tool", *words, f"CYCLONEDDS_URI={LOCALHOST_ONLY}", sys.executable, HERE / "dds_graph_reader.py", "3"
+        )
+        assert reader.wait(PATIENCE) == 0, domain.said("tool")
+    listed = json.loads(domain.said("tool").splitlines()[-1])
+    cloud = "sensor_msgs::msg::dds_::PointCloud2_"
+    assert ["/roadbed", "reader", "rt/points", cloud, CLOUD_HASH] in listed
+    assert ["/roadbed", "writer", "rt/roadbed/labelled", cloud, CLOUD_HASH] in listed
+    ((*_, kind, hashed),) = [entry for entry in listed if entry[2] == "rt/diagnostics"]
+    assert kind == "diagnostic_msgs::msg::dds_::DiagnosticArray_"
+    assert hashed.startswith("RIHS01_")
+    assert len(listed) == 3
 
 
 def test_a_domain_that_does_not_exist_is_one_line(domain, tmp_path):

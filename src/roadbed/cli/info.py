@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed info`: versions, optional packages, devices."""
+"""`roadbed info`: versions, optional packages, devices; `roadbed info SOURCE`: what a recording holds."""
 
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated, Any
+
+import typer
 
 from roadbed.cli.screen import Json, print_json, table
+from roadbed.core.errors import InputError, RoadbedError
 
 _PARTS = {
     "numpy": "core",
@@ -24,9 +29,19 @@ _PARTS = {
 }
 
 
-def info(as_json: Json = False) -> None:
-    """Show versions, optional packages, devices and sources."""
+def info(
+    source: Annotated[str | None, typer.Argument(help="A recording to describe; without it, the installation.")] = None,
+    kind: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not tell.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Show what a recording holds, or the installation."""
     import os
+
+    if source is not None:
+        _info_of(source, kind, as_json)
+        return
 
     import roadbed
     from roadbed.runtime.device_selection import devices, why_missing
@@ -59,6 +74,52 @@ def info(as_json: Json = False) -> None:
     for reason in why_missing():
         print(reason)
     print("Sources: " + ", ".join(registered()))
+
+
+def _info_of(location: str, kind: str | None, as_json: bool) -> None:
+    """Format, fields, rate, poses and mounting of a recording; of one that does not open, what was recognised."""
+    from roadbed.cli.describe import describe, recognised
+    from roadbed.sources import open_source
+    from roadbed.sources.source import is_live
+
+    try:
+        with open_source(location, kind) as opened:
+            if is_live(opened):
+                raise InputError(f"{location}: found a live source, expected a recording")
+            facts = describe(opened)
+    except RoadbedError as error:
+        known = recognised(location, kind)
+        if as_json:
+            print_json({"source": location, "recognised": known, "error": str(error)})
+        else:
+            print(f"recognised: {known}")
+            print(f"roadbed: {' '.join(str(error).split())}", file=sys.stderr)
+        raise typer.Exit(2) from None
+    if as_json:
+        print_json(facts)
+        return
+    fields, options, topics = facts.pop("fields"), facts.pop("options"), facts.pop("topics", ())
+    for name, value in facts.items():
+        if isinstance(value, list) and name in ("notes", "transforms"):
+            for line in value:
+                print(f"{name.removesuffix('s')}: {line}")
+        else:
+            print(f"{name}: {_line(value)}")
+    if topics:
+        table("Topics", ("topic", "type", "messages"), [list(topic.values()) for topic in topics])
+    table("Fields", ("field", "type", "min", "max"), [list(item.values()) for item in fields])
+    if options:
+        table("Options, after ?", ("option", "effect"), options.items())
+
+
+def _line(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {item}" for name, item in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if value is None or isinstance(value, bool):
+        return "unknown" if value is None else "yes" if value else "no"
+    return str(value)
 
 
 def _version(package: str) -> str | None:

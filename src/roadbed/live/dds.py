@@ -15,7 +15,11 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from roadbed.core.errors import DeviceError
+from roadbed.live.dds_graph import KIND as GRAPH_KIND
+from roadbed.live.dds_graph import PARTICIPANT_DATA, NodeInfo
+from roadbed.live.dds_graph import TOPIC as GRAPH_TOPIC
 from roadbed.live.dds_network import Network, keep_on_loopback
+from roadbed.outputs.ros_messages.store import RosMessages
 
 _WAKE_MS = 200
 _TAKEN_AT_ONCE = 100
@@ -42,7 +46,8 @@ class Dds:
         try:
             if network.config is not None:
                 self._configured = self._domain.Domain(domain, network.config)
-            self._participant = self._domain.DomainParticipant(domain)
+            ours = self._qos.Qos(self._qos.Policy.Userdata(PARTICIPANT_DATA))
+            self._participant = self._domain.DomainParticipant(domain, qos=ours)
         except self._core.DDSException as error:
             raise DeviceError(f"DDS domain {domain}: cannot be joined {network.text} ({error})") from None
         if network.loopback:
@@ -54,6 +59,11 @@ class Dds:
         self._topics: dict[str, Any] = {}
         self._writers: dict[str, Any] = {}
         self._readers: list[tuple[Any, Callable[[bytes], None]]] = []
+        self._store = RosMessages(2).store
+        self._graph = NodeInfo(self._participant.get_guid())
+        self._graph_writer = self._pub.DataWriter(
+            self._participant, self._topic_of(GRAPH_TOPIC, GRAPH_KIND), self._latched(1)
+        )
         self._waitset = self._core.WaitSet(self._participant)
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -67,7 +77,8 @@ class Dds:
         self._pub, self._qos, self._sub, self._topic = pub, qos, sub, topic
 
     def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
-        reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), self._reading(topic))
+        reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), self._reading(topic, kind))
+        self._announce(self._graph.add_reader(reader.get_guid()))
         states = self._core.ViewState.Any | self._core.InstanceState.Any | self._core.SampleState.NotRead
         condition = self._core.ReadCondition(reader, states)
         with self._lock:
@@ -81,8 +92,10 @@ class Dds:
             policy.Durability.TransientLocal if topic.endswith("tf_static") else policy.Durability.Volatile,
             policy.History.KeepLast(5),
             policy.DataRepresentation(use_cdrv0_representation=True),
+            self._type_hash(kind),
         )
         self._writers[topic] = self._pub.DataWriter(self._participant, self._topic_of(topic, kind), quality)
+        self._announce(self._graph.add_writer(self._writers[topic].get_guid()))
 
     def has_listeners(self, topic: str) -> bool:
         # The Python package lacks this call; the C library has it.
@@ -130,10 +143,27 @@ class Dds:
             description.populate()
             description._xt_data = (True, True)
             description._xt_bytedata = (None, None)
-            self._topics[topic] = self._topic.Topic(self._participant, f"rt{topic}", struct)
+            name = topic if topic == GRAPH_TOPIC else f"rt{topic}"
+            self._topics[topic] = self._topic.Topic(self._participant, name, struct)
         return self._topics[topic]
 
-    def _reading(self, topic: str) -> Any:
+    def _announce(self, data: bytes) -> None:
+        """Publish what this node consists of now."""
+        self._clayer.ddspy_write(self._graph_writer._ref, data + bytes(-len(data) % 4))
+
+    def _latched(self, depth: int) -> Any:
+        policy = self._qos.Policy
+        return self._qos.Qos(
+            policy.Reliability.Reliable(50_000_000),
+            policy.Durability.TransientLocal,
+            policy.History.KeepLast(depth),
+            policy.DataRepresentation(use_cdrv0_representation=True),
+        )
+
+    def _type_hash(self, kind: str) -> Any:
+        return self._qos.Policy.Userdata(f"typehash={self._store.hash_rihs01(kind)};".encode())
+
+    def _reading(self, topic: str, kind: str) -> Any:
         policy = self._qos.Policy
         latched = topic.endswith("tf_static")
         sure = latched or self._reliable
@@ -142,6 +172,7 @@ class Dds:
             policy.Durability.TransientLocal if latched else policy.Durability.Volatile,
             policy.History.KeepLast(100),
             policy.DataRepresentation(use_cdrv0_representation=True),
+            self._type_hash(kind),
         )
 
 

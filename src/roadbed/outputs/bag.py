@@ -10,9 +10,10 @@ from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from roadbed.core.errors import InputError, OutputError, missing_extra
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Pose
 from roadbed.io.atomic import output_errors
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
 from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages, sensor_frame
@@ -41,7 +42,7 @@ class BagWriter:
         self._version: Any = 1 if path.suffix.lower() == ".bag" else 2
         self._messages, self._others = RosMessages(self._version), RosMessages(3 - self._version)  # type: ignore[arg-type]
         self._links: dict[tuple[str, str], Any] = {}
-        self._scans, self._mounted = 0, dict[str, Pose]()
+        self._scans, self._mounted = 0, dict[str, Any]()
         self.left_out: set[str] = set()  # topics with types unknown to the other ROS
         self._rest: Iterator[tuple[Any, int, bytes]] = iter(()) if source is None else source.recorded()
         self._held: tuple[Any, int, bytes] | None = next(self._rest, None)
@@ -89,8 +90,8 @@ class BagWriter:
         """The pose of the sensor on /odom, and once its mounting over the road on /tf_static."""
         frame, when = sensor_frame(scan), self._messages.stamp(1e-9 * stamp)
         mounting = scan.T_vehicle_sensor
-        if mounting is not None and self._mounted.get(frame) is not mounting:
-            self._mounted[frame] = mounting
+        if mounting is not None and not np.array_equal(mounting.matrix, self._mounted.get(frame, np.nan)):
+            self._mounted[frame] = mounting.matrix
             road = self._messages.transform(self._messages.header(when, ROAD_FRAME), frame, mounting)
             self._write("/tf_static", TRANSFORMS, stamp, self._messages.to_bytes(road))
         if scan.T_world_sensor is not None:

@@ -14,6 +14,7 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.arrays import check_numbers
 from roadbed.sources.point_time import sweep_time
+from roadbed.sources.units import check_degrees, lost_precision
 
 INTENSITY_NAMES = ("intensity", "i", "remission", "reflectance")
 CLASS_NAMES = ("classes", "truth")
@@ -31,7 +32,12 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         raise InputError(
             f"{where}: fields: expected x, y and z of one number per point, found {', '.join(fields) or 'none'}"
         )
-    points, shift = near_origin([column for column in columns if column is not None])
+    xyz = [column for column in columns if column is not None]
+    check_degrees(xyz, where)
+    lost = lost_precision(xyz, FAR_FROM_ORIGIN_M)
+    if lost:
+        more["diagnostics"] = (*more.get("diagnostics", ()), lost)
+    points, shift = near_origin(xyz)
     point_time = None
     for name in TIME_NAMES:
         key = _find(rest, name)

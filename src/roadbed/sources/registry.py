@@ -22,7 +22,7 @@ _BUILT_IN = {
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
-    "pcap": "roadbed.sources.sensors.velodyne:PcapSource",
+    "pcap": "roadbed.sources.sensors.pcap:PcapSource",
     "argoverse": "roadbed.sources.datasets.argoverse:ArgoverseSource",
     "nuscenes": "roadbed.sources.formats.bin:NuScenesSource",
     "pcd": "roadbed.sources.formats.pcd:PcdSource",
@@ -30,6 +30,8 @@ _BUILT_IN = {
     "las": "roadbed.sources.formats.las:LasSource",
     "numpy": "roadbed.sources.formats.npy:NumpySource",
     "bin": "roadbed.sources.formats.bin:BinSource",
+    "ptx": "roadbed.sources.formats.text:PtxSource",
+    "text": "roadbed.sources.formats.text:TextSource",
 }
 _ADDED: dict[str, type[Source]] = {}
 

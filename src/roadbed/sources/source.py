@@ -44,6 +44,10 @@ class Source(Closing):
         """What was lost, assumed or recognised at opening, one line each."""
         return ()
 
+    def details(self) -> dict[str, Any]:
+        """Facts of the format for `roadbed info`: topics, frames, columns."""
+        return {}
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "__getitem__" in cls.__dict__:
@@ -83,6 +87,9 @@ class WrappedSource(Source):
     @property
     def diagnostics(self) -> tuple[str, ...]:
         return self.source.diagnostics
+
+    def details(self) -> dict[str, Any]:
+        return self.source.details()
 
     def __len__(self) -> int:
         return len(self.source)

@@ -279,3 +279,18 @@ def test_text_that_is_none(tmp_path):
     np.savez(tmp_path / "a.npz", points=ROWS[:, :3], sensor=beyond_unicode)
     with pytest.raises(InputError, match="sensor: not a readable text"):
         read_npz(tmp_path / "a.npz")
+
+
+def test_columns_of_an_array_by_name_and_scale(tmp_path):
+    rows = np.arange(20, dtype=np.int32).reshape(5, 4)
+    np.save(tmp_path / "a.npy", rows)
+    scan = roadbed.open(f"{tmp_path}/a.npy?columns=ring,x,y,z&scale=0.01")[0]
+    np.testing.assert_allclose(scan.points, rows[:, 1:] * 0.01, rtol=1e-6)
+    assert scan.ring.tolist() == rows[:, 0].tolist()
+    with pytest.raises(InputError, match=r"columns: found 4, expected 3 by \?columns="):
+        roadbed.open(f"{tmp_path}/a.npy?columns=x,y,z")[0]
+
+
+def test_a_grid_is_no_cloud(real_data):
+    with pytest.raises(InputError, match=r"shape: found \(100, 100\), expected \(N, 3\) to \(N, 32\)"):
+        roadbed.open(real_data / "stcrf-elevation/elevation")[0]

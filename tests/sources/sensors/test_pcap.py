@@ -57,3 +57,62 @@ def test_damaged_captures_give_scans_or_one_line(real_data, tmp_path, data):
     except InputError as error:
         if "\n" in str(error):
             pytest.fail(f"more than one line: {error}")
+
+
+OUSTER = "recordings/OS-2-128-U1_v2.3.0_1024x10.pcap"
+
+
+def test_a_real_ouster_capture_with_its_metadata(real_data):
+    source = roadbed.open(real_data / OUSTER)
+    scans = list(source)
+    assert (source.name, len(source), len(scans)) == ("pcap", 1, 1)
+    scan = scans[0]
+    assert scan.time == pytest.approx(1650411847.1, abs=0.1)
+    assert scan.ring.max() == 127
+    assert len(scan) > 40_000
+    assert -0.11 < scan.point_time.min() < scan.point_time.max() == 0
+    # The beams are where the metadata put them: an OS2 looks 11 degrees up and down.
+    elevation = np.degrees(np.arctan2(scan.points[:, 2], np.hypot(*scan.points[:, :2].T)))
+    assert np.abs(elevation).max() < 14
+
+
+def as_fragments(real, size=1480):
+    """Ethernet frames of a capture, with every datagram split as a network does."""
+    import dpkt
+
+    with open(real, "rb") as file:
+        for stamp, frame in dpkt.pcap.Reader(file):
+            ethernet = dpkt.ethernet.Ethernet(frame)
+            whole = bytes(ethernet.data.data)
+            for start in range(0, len(whole), size):
+                part = whole[start : start + size]
+                more = start + size < len(whole)
+                packet = dpkt.ip.IP(src=ethernet.data.src, dst=ethernet.data.dst, p=17, id=ethernet.data.id, data=part)
+                packet.mf, packet.offset, packet.len = int(more), start // 8, 20 + len(part)
+                yield stamp, bytes(dpkt.ethernet.Ethernet(src=ethernet.src, dst=ethernet.dst, data=packet))
+
+
+def test_fragments_and_pcapng_give_the_same_scan(real_data, tmp_path):
+    import dpkt
+
+    with open(tmp_path / "os.pcapng", "wb") as file:
+        writer = dpkt.pcapng.Writer(file)
+        for stamp, frame in as_fragments(real_data / OUSTER):
+            writer.writepkt(frame, stamp)
+    metadata = (real_data / OUSTER).with_suffix(".json")
+    with pytest.raises(InputError, match=r"found no Velodyne data packets.*or \?metadata=FILE.json of an Ouster"):
+        len(roadbed.open(tmp_path / "os.pcapng"))
+    found = roadbed.open(tmp_path / "os.pcapng", metadata=metadata)[0]
+    np.testing.assert_array_equal(found.points, roadbed.open(real_data / OUSTER)[0].points)
+
+
+def test_a_velodyne_capture_as_pcapng(real_data, tmp_path):
+    import dpkt
+
+    real = real_data / "formats/sample_velodyne_vlp16_gps.pcap"
+    with open(real, "rb") as given, open(tmp_path / "v.pcapng", "wb") as file:
+        writer = dpkt.pcapng.Writer(file)
+        for stamp, frame in dpkt.pcap.Reader(given):
+            writer.writepkt(frame, stamp)
+    for ours, theirs in zip(roadbed.open(tmp_path / "v.pcapng"), roadbed.open(real), strict=True):
+        np.testing.assert_array_equal(ours.points, theirs.points)

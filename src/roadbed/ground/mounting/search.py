@@ -51,6 +51,8 @@ def starts(points: Float32) -> Iterator[Start]:
     moved = chosen - offset
     weight = 1 / (1 + (moved**2).sum(axis=1) / 200.0)
     normals, heights = _planes(moved)
+    if not len(normals):  # all points within centimetres, or on one line
+        return
     scores = _scores(moved, weight, normals, heights) / weight.sum()
     for turn, whole in _TURNS.items():
         candidates = np.where((normals @ whole[2] > _WITHIN) & (far | (heights > 0.02)), scores, -np.inf)

@@ -44,6 +44,11 @@ class BagPoses:
         """T_vehicle_sensor of a sensor frame, where /tf_static places it over the road."""
         return self._fixed.between(ROAD_FRAME, frame) if frame else None
 
+    def listed(self) -> list[str]:
+        """Transforms as "parent -> child": those of /tf_static, then the moving ones of /tf."""
+        moving = [f"{parent} -> {child}, {len(found)} poses" for (parent, child), found in self._moving.items()]
+        return [f"{parent} -> {child}, fixed" for parent, child in self._fixed.pairs] + moving
+
     def _of_odometry(self, frame: str) -> Trajectory | None:
         if self._odometry is None:
             return None

@@ -63,6 +63,17 @@ class RosbagSource(Source):
         """Lost messages and missing transforms, one line each."""
         return self._reader.diagnostics + tuple(self._poses.diagnostics if self._poses is not None else ())
 
+    def details(self) -> dict[str, Any]:
+        topics: dict[tuple[str, str], int] = {}
+        for link in self._reader.connections:
+            topics[link.topic, link.msgtype] = topics.get((link.topic, link.msgtype), 0) + link.msgcount
+        return {
+            "topics": [{"name": name, "type": kind, "messages": n} for (name, kind), n in sorted(topics.items())],
+            "topic": self.topic,
+            "frames": sorted(set(self._frames())),
+            "transforms": self._transforms.listed(),
+        }
+
     @property
     def topic(self) -> str:
         """The topics, separated by commas."""

@@ -48,9 +48,11 @@ class TransformGraph:
 
     def __init__(self) -> None:
         self._edges: dict[str, dict[str, Pose]] = {}
+        self.pairs: dict[tuple[str, str], None] = {}  # parent and child, in the order of arrival
 
     def add(self, message: Any) -> None:
         for parent, child, _, T_parent_child in transforms_of(message):
+            self.pairs[parent, child] = None
             self._edges.setdefault(parent, {})[child] = T_parent_child
             self._edges.setdefault(child, {})[parent] = T_parent_child.inverse()
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,9 @@ class RawSource(FileSource):
         if not self.layout.recognised or self.layout.names == (self.usual or KITTI):
             return ()
         return (f"columns recognised: {self.layout}; ?columns= names others",)
+
+    def details(self) -> dict[str, Any]:
+        return {"columns": str(self.layout)}
 
     def attach(self) -> None:
         super().attach()

@@ -19,6 +19,7 @@ from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.files import FileSource
 from roadbed.sources.formats.laz_chunks import check_chunks
+from roadbed.sources.units import las_units
 
 # Bytes of points decompressed at a time: memory grows with the actual data, not with the header's claim.
 _CHUNK_BYTES = 32 << 20
@@ -57,6 +58,7 @@ def read_las(path: str | Path) -> Scan:
     ):
         header = reader.header
         _check_points(raw, header, path)
+        across, up = las_units(header.vlrs, str(path))
         points_at_once = max(_CHUNK_BYTES // header.point_format.size, 1)
         chunks = [_dimensions(chunk) for chunk in reader.chunk_iterator(points_at_once)]
         if not chunks:
@@ -64,7 +66,12 @@ def read_las(path: str | Path) -> Scan:
     fields = {name: np.concatenate([chunk.pop(name) for chunk in chunks]) for name in list(chunks[0])}
     if len(fields["x"]) != header.point_count:
         raise InputError(f"{path}: points: found {len(fields['x'])}, expected {header.point_count} by the header")
-    return scan_from_fields(fields, str(path), name=path.stem)
+    notes: tuple[str, ...] = ()
+    if (across, up) != (1.0, 1.0):
+        notes = (f"coordinates in feet by the file's reference system: converted to metres ({across:.7g}, z {up:.7g})",)
+        for axis, unit in zip("xyz", (across, across, up)):
+            fields[axis] = fields[axis] * unit
+    return scan_from_fields(fields, str(path), name=path.stem, diagnostics=notes)
 
 
 def _check_header(raw: bytes, path: Path) -> None:

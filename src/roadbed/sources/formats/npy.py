@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,14 @@ from roadbed.core.geometry import Pose
 from roadbed.io.arrays import check_numbers, read_array, read_arrays
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
+from roadbed.sources.formats.columns import KITTI, RAW_OPTIONS, SKIPPED, Layout, given_layout
 from roadbed.sources.formats.files import FileSource
 
 POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
 CHANNEL_PREFIX = "channel."
 # Results that Roadbed stores with a scan; the grids may be much larger than it.
 _RESULT_PREFIXES = ("ground.", "occupancy.")
-_MOST_COLUMNS = 256
+_MOST_COLUMNS = 32  # a wider array is a grid or an image
 
 
 class NumpySource(FileSource):
@@ -28,18 +30,21 @@ class NumpySource(FileSource):
 
     name = "numpy"
     suffixes = (".npy", ".npz")
+    accepts: ClassVar[tuple[str, ...]] = (*FileSource.accepts, *(name for name in RAW_OPTIONS if name != "dtype"))
 
     def read(self, path: Path) -> Scan:
-        return read_npy(path) if path.suffix.lower() == ".npy" else read_npz(path)
+        if path.suffix.lower() == ".npz":
+            return read_npz(path)
+        return read_npy(path, given_layout(self.options, self.location))
 
     def carries_pose(self, path: Path) -> bool:
         return path.suffix.lower() == ".npz" and bool(read_arrays(path, lambda name: name == "T_world_sensor"))
 
 
-def read_npy(path: str | Path) -> Scan:
-    """(N, 3 or more) numbers: x, y, z, intensity, further columns; or a structured array with named fields."""
+def read_npy(path: str | Path, layout: Layout | None = None) -> Scan:
+    """(N, 3 or more) numbers: x, y, z, intensity, further columns, or those of `layout`; or an array with names."""
     path = Path(path)
-    return _scan_of_array(read_array(path), str(path), path.stem)
+    return _scan_of_array(read_array(path), str(path), path.stem, layout)
 
 
 def read_npz(path: str | Path) -> Scan:
@@ -78,7 +83,7 @@ def read_npz(path: str | Path) -> Scan:
     )
 
 
-def _scan_of_array(array: NDArray, where: str, name: str) -> Scan:
+def _scan_of_array(array: NDArray, where: str, name: str, layout: Layout | None = None) -> Scan:
     if array.dtype.names:
         flat = array.reshape(-1)
         return scan_from_fields({field: flat[field] for field in array.dtype.names}, where, name=name)
@@ -89,8 +94,12 @@ def _scan_of_array(array: NDArray, where: str, name: str) -> Scan:
     if array.shape[-1] > _MOST_COLUMNS:
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) to (N, {_MOST_COLUMNS})")
     rows = check_numbers(array, where).reshape(-1, array.shape[-1])
-    names = ["x", "y", "z", "intensity", *(f"column_{k}" for k in range(4, rows.shape[1]))]
-    return scan_from_fields({n: np.ascontiguousarray(column) for n, column in zip(names, rows.T)}, where, name=name)
+    names = [*KITTI, *(f"column_{k}" for k in range(4, rows.shape[1]))]
+    if layout is not None and len(layout.names) != rows.shape[1]:
+        raise InputError(f"{where}: columns: found {rows.shape[1]}, expected {len(layout.names)} by ?columns=")
+    columns = {n: np.ascontiguousarray(column) for n, column in zip(layout.names if layout else names, rows.T)}
+    columns.pop(SKIPPED, None)
+    return scan_from_fields(columns if layout is None else layout.named(columns, where), where, name=name)
 
 
 def _scan_of_foreign_arrays(arrays: dict[str, NDArray], key: str | None, path: Path) -> Scan:

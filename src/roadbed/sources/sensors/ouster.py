@@ -152,6 +152,11 @@ class FrameAssembler:
             self._columns.append(columns)
         return finished
 
+    def finish(self, where: str) -> Scan | None:
+        """The scan of the columns that are left."""
+        finished, self._columns = self._scan(where), []
+        return finished
+
     def _scan(self, where: str) -> Scan | None:
         if not self._columns:
             return None

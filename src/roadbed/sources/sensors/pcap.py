@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures of sensor packets (`.pcap`, `.pcapng`): Velodyne, and Ouster with the JSON file of its metadata."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+from roadbed.config.text import load_text
+from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.frames import Scan
+from roadbed.io.files import open_regular, read_bytes
+from roadbed.io.foreign import foreign_errors
+from roadbed.sources.poses import read_poses
+from roadbed.sources.sensors.ouster import FrameAssembler, Ouster, read_metadata
+from roadbed.sources.sensors.velodyne import DATA_PACKET, velodyne_decoder, velodyne_scan
+from roadbed.sources.source import Source
+
+_PCAP_MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
+_PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
+_LARGEST_DATAGRAM = 65_535
+_UDP_HEADER = 8
+_MOST_FRAGMENTED = 256  # datagrams that are incomplete at a time
+
+
+class PcapSource(Source):
+    """A capture is decoded from its start: reading in order is cheap, going back starts over.
+
+    `metadata` names the JSON file of an Ouster; the file of the capture's name with .json is found by itself.
+    """
+
+    name = "pcap"
+    accepts: ClassVar[tuple[str, ...]] = ("poses", "metadata")
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        path = Path(location)
+        return path.suffix.lower() in (".pcap", ".pcapng") and path.is_file()
+
+    def __init__(self, location: str, **options: Any) -> None:
+        super().__init__(location, **options)
+        self.file = Path(self.path)
+        with open_regular(self.file) as stream:
+            start = stream.read(4)
+        self._is_pcapng = start == _PCAPNG_MAGIC
+        if start not in _PCAP_MAGIC and not self._is_pcapng:
+            found = f"bytes {start.hex()}" if start else "an empty file"
+            raise InputError(f"{self.file}: found {found}, expected a pcap capture")
+        self._ouster = self._find_ouster()
+        poses = self.options.get("poses")
+        self.trajectory = None if poses is None else read_poses(poses)
+        self.sequential = self.trajectory is not None
+        if self.trajectory is not None:
+            self.trajectory.check_count(len(self))
+        self._cursor: Iterator[Scan] = iter(())
+        self._next_index = -1
+
+    def _find_ouster(self) -> Ouster | None:
+        beside = self.file.with_suffix(".json")
+        if "metadata" in self.options:
+            beside = Path(str(self.options["metadata"]))
+        elif not beside.is_file():
+            return None
+        return read_metadata(load_text(beside), str(beside))
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(1 for _ in self._revolutions())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> Scan:
+        index = range(len(self))[index]
+        if self._next_index < 0 or index < self._next_index:
+            self._cursor, self._next_index = iter(self), 0
+        for scan in self._cursor:
+            self._next_index += 1
+            if self._next_index == index + 1:
+                return scan
+        raise InputError(f"{self.file}: scan {index}: the file ends before it, expected {len(self)} scans")
+
+    def __iter__(self) -> Iterator[Scan]:
+        for index, scan in enumerate(self._revolutions()):
+            pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
+            yield replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
+
+    def _revolutions(self) -> Iterator[Scan]:
+        """Each revolution, with the time of the recording computer (s)."""
+        count = 0
+        brand = "Velodyne" if self._ouster is None else "Ouster"
+        with foreign_errors(self.file, f"{brand} capture"), self._open() as capture:
+            for scan in self._velodyne(capture) if self._ouster is None else self._of_ouster(capture, self._ouster):
+                count += 1
+                yield scan
+        if count:
+            return
+        if self._ouster is not None:
+            raise InputError(
+                f"{self.file}: found no packets of {self._ouster.packet_bytes} bytes, expected those of the Ouster "
+                f"that its metadata describe"
+            )
+        raise InputError(
+            f"{self.file}: found no Velodyne data packets, expected packets of {DATA_PACKET} bytes, "
+            f"or ?metadata=FILE.json of an Ouster"
+        )
+
+    def _velodyne(self, capture: BinaryIO) -> Iterator[Scan]:
+        decoder, config = velodyne_decoder(f"reading {self.file}")
+        for turn in decoder.read_pcap(capture, config, as_pcl_structs=True):
+            yield velodyne_scan(turn.points, str(self.file), time=turn.stamp.host)
+
+    def _of_ouster(self, capture: BinaryIO, sensor: Ouster) -> Iterator[Scan]:
+        assembler, where = FrameAssembler(sensor), str(self.file)
+        for stamp, payload in datagrams(capture):
+            if len(payload) != sensor.packet_bytes:
+                continue
+            scan = assembler.add(sensor.decode(payload), stamp, where)
+            if scan is not None:
+                yield scan
+        last = assembler.finish(where)
+        if last is not None:
+            yield last
+
+    def _open(self) -> BinaryIO:
+        """The capture as pcap, which velodyne-decoder reads; pcapng is converted in memory."""
+        if not self._is_pcapng:
+            return open_regular(self.file)
+        dpkt = _dpkt(self.file)
+        converted = io.BytesIO()
+        reader = dpkt.pcapng.Reader(io.BytesIO(read_bytes(self.file)))
+        writer = dpkt.pcap.Writer(converted, snaplen=_LARGEST_DATAGRAM, linktype=reader.datalink())
+        for stamp, packet in reader:
+            writer.writepkt(packet, stamp)
+        converted.seek(0)
+        return converted
+
+
+def _dpkt(path: Path | str) -> Any:
+    try:
+        import dpkt
+    except ImportError:
+        raise missing_extra("dpkt", "io", f"reading {path}") from None
+    return dpkt
+
+
+def datagrams(capture: BinaryIO) -> Iterator[tuple[float, bytes]]:
+    """Time (s) and payload of every UDP datagram; those split into IP fragments are put together."""
+    dpkt = _dpkt("a capture")
+    reader = dpkt.pcap.Reader(capture)
+    link = {113: dpkt.sll.SLL, 101: dpkt.ip.IP}.get(reader.datalink(), dpkt.ethernet.Ethernet)
+    waiting: dict[tuple[bytes, bytes, int], dict[int, bytes]] = {}
+    length: dict[tuple[bytes, bytes, int], int] = {}
+    for stamp, packet in reader:
+        try:
+            ip = link(packet)
+            while not isinstance(ip, dpkt.ip.IP | bytes):
+                ip = ip.data
+            if isinstance(ip, bytes) or ip.p != dpkt.ip.IP_PROTO_UDP:
+                continue
+            key, part = (ip.src, ip.dst, ip.id), bytes(ip.data)
+        except (dpkt.dpkt.UnpackError, AttributeError):
+            continue
+        parts = waiting.setdefault(key, {})
+        parts[8 * ip.offset] = part
+        if not ip.mf:
+            length[key] = 8 * ip.offset + len(part)
+        if sum(map(len, parts.values())) == length.get(key):
+            yield float(stamp), b"".join(parts[place] for place in sorted(parts))[_UDP_HEADER:]
+            del waiting[key], length[key]
+        elif len(waiting) > _MOST_FRAGMENTED:
+            oldest = next(iter(waiting))
+            del waiting[oldest]
+            length.pop(oldest, None)
