@@ -60,7 +60,7 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # which pillar of its node, and marks, see `select_cpu`
-    non_ground: NDArray[np.bool_]  # points that cannot be ground; empty: none
+    mark: NDArray[np.uint8]  # NON_GROUND, ISOLATED, see model.py
     runs: Runs  # of input points; the node after the last is that of points on none
     listed: ActiveNodes  # nodes that have points
 

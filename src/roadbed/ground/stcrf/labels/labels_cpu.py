@@ -13,9 +13,12 @@ from roadbed.ground.stcrf.labels.decide_cpu import Scratch, decide_nodes
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
 from roadbed.ground.stcrf.model import (
+    BELOW_GROUND,
     COUNTERS,
     GROUND,
+    ISOLATED,
     LOW_OUTLIER,
+    NON_GROUND,
     OBSTACLE,
     OVERHANG,
     UNKNOWN,
@@ -30,12 +33,11 @@ from roadbed.kernels.simd import (
     LANES,
     STEP,
     exp2_lanes,
+    is_empty,
     load,
-    none_of,
     splat,
     store,
     store_first,
-    store_mask,
     where,
 )  # fmt: skip
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -45,7 +47,7 @@ class LabelArrays(NamedTuple):
     """Arrays shared by the phases of labelling; per point in node order."""
 
     dz: np.ndarray  # m over the surface
-    ground: np.ndarray  # before the vote
+    ground: np.ndarray  # 1: ground, 0: not, BELOW_GROUND; before the vote
     near: np.ndarray  # points of each node near the surface, for which more than the height decides
     near_count: np.ndarray  # (nodes,) how many
     band_count: np.ndarray  # (nodes,) how many points lie in bands of heights
@@ -58,10 +60,17 @@ class LabelArrays(NamedTuple):
 
 
 @inner()
-def _rule_out_non_ground(first, last, stands, ground):
-    """Points that cannot be ground vote against it and are not made ground by their neighbours."""
-    for k in range(first, last if stands.shape[0] > 0 else first):
-        ground[k] = ground[k] and not stands[k]
+def _rule_out_marked(first, last, mark, dz, depth, ground):
+    """Points that cannot be ground vote against it and are not made ground by their neighbours; isolated ones cannot
+    where they lie below the surface: they are `BELOW_GROUND`."""
+    for k in range(U(first), U(last), STEP):
+        if is_empty(mark, k):
+            continue
+        for i in range(k, min(k + STEP, U(last))):
+            if mark[i] & ISOLATED and dz[i] < -depth:
+                ground[i] = BELOW_GROUND
+            elif mark[i] & NON_GROUND:
+                ground[i] = np.uint8(0)
 
 
 @inner()
@@ -82,7 +91,7 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
             if d >= VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
-                ground[k] = outvoted(y, x, d, ground[k], votes)
+                ground[k] = outvoted(y, x, d, ground[k] > 0, votes)
 
 
 @merged()
@@ -91,25 +100,26 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
     if rules.vote:
         _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
-    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
+    _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
 
 
 @merged()
-def _label(d, is_ground, rules):
-    """By the height over the surface, and whether it is ground."""
+def _label(d, decision, rules):
+    """By the height over the surface, and what was decided."""
     above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
-    other = where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)
-    return where(is_ground, splat(np.int32(GROUND)), other)
+    low = splat(np.int32(LOW_OUTLIER))
+    other = where(decision != np.int32(BELOW_GROUND), where(d < -rules.low_outlier, low, above), low)
+    return where(decision != np.int32(1), other, splat(np.int32(GROUND)))
 
 
 @inner()
-def _write_block(first, last, dz, is_other, rules, out):
+def _write_block(first, last, dz, decisions, rules, out):
     """Labels, probabilities c_j and heights of a block of input points, from arrays in input order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     whole_vectors = (last - first) // STEP * STEP
     for k in range(U(0), last - first, STEP):
         d = load(dz, k)
-        label = _label(d, none_of(is_other, k, np.uint8(1)), rules)
+        label = _label(d, load(decisions, k), rules)
         probability = exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down)))
         if k < whole_vectors:
             store(out.height, first + k, d)
@@ -118,9 +128,9 @@ def _write_block(first, last, dz, is_other, rules, out):
             continue
         store_first(out.height, first + k, d, np.int64(last - first - k))
         store_first(out.probability, first + k, probability, np.int64(last - first - k))
-        store(is_other, k, label)
+        store(decisions, k, label)
         for i in range(k, last - first):
-            out.label[first + i] = is_other[i]
+            out.label[first + i] = decisions[i]
 
 
 @merged()
@@ -136,17 +146,17 @@ def _forget(runs, run, last, on_no_node, out):
 def _write(first_block, last_block, points, rules, work, out):
     """Write the outputs of a range of blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
-    dz, is_other = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
+    dz, decisions = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
     for block in range(first_block, last_block):
         first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
         run, some_outside = U(runs.of_block[block]), False
         while runs.first[run] < last:
             k, place = U(runs.first[run] - first), U(runs.place[run])
             store(dz, k, load(work.dz, place))  # what is not the run's is written over by the next one's
-            store_mask(is_other, k, none_of(work.ground, place, np.uint8(1)))
+            store(decisions, k, load(work.ground, place))
             some_outside |= runs.node[run] == on_no_node
             run += ONE
-        _write_block(U(first), U(last), dz, is_other, rules, out)
+        _write_block(U(first), U(last), dz, decisions, rules, out)
         if some_outside:
             _forget(runs, U(runs.of_block[block]), last, on_no_node, out)
 
@@ -160,7 +170,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     columns, listed, before = shape.columns, points.listed, work.listed_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.bool_))
+    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.uint8))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work, columns, side)
@@ -182,7 +192,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     scratch = Scratch(np.empty((pillars, BANDS_ROOM), np.int32), np.full(pillars, -1))
     first_listed, last_listed = listed.row[first_row], listed.row[last_row]
     decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
-    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
+    _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
     if rules.vote:
         cast_votes(first_listed, last_listed, points, shape, side, work)
 
