@@ -245,8 +245,11 @@ def _mark(first_listed, last_listed, points, shape, reach, sample, room, seen):
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def _mark_isolated(tasks, chunks, points, shape, reach, sample, room):
-    """Add ISOLATED to the marks of returns that lie alone below others; to `sample`, of sampled blocks only. `chunks` are
-    ranges of rows of nodes; `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts."""
+    """Add ISOLATED to the marks of returns that lie alone below others; with `sample`, in sampled blocks only.
+
+    `chunks` are ranges of rows of nodes; `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and
+    (chunks, 2) counts.
+    """
     parts, listed, (lowest, level, seen) = chunks.shape[0] - 1, points.listed.row, room
     counts, layers = np.empty(LEVEL_BINS + 1, np.int32), np.empty(ISOLATED_LAYERS, np.int32)
     scratch, margin = (lowest, level, np.empty(LANES, np.int32), layers), max(reach, 1) if sample else 0
