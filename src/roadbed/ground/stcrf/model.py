@@ -45,6 +45,7 @@ LEVEL_DEPTH, LEVEL_SLOPE = _F(0.2), _F(0.3)  # m below a level, and m per m of d
 STEEPEST_LEVEL = _F(0.8)  # slope between levels that is believed
 NO_LEVEL = _F(-1e9)  # m, of a node without points
 ISOLATED_RADIUS = _F(1)  # m
+ISOLATED_ALIKE_RADIUS = _F(0.6)  # m; farther away a steep slope is as low as a stray below it
 ISOLATED_ALIKE, ISOLATED_ALIKE_SLOPE = _F(0.2), _F(0.1)  # m, and m per m aside, within which heights are alike
 ISOLATED_ABOVE, ISOLATED_ABOVE_SLOPE = _F(0.2), _F(0.3)  # m, and m per m aside, from which a return lies above
 ISOLATED_LAYER, ISOLATED_LAYERS = _F(0.2), 20  # m; returns in two neighbouring layers lie on one surface

@@ -124,7 +124,7 @@ FUNCTION int compare_point(float4 p, int row, int column, int reach, float slope
                 float u = q.x + east, v = q.y + north, d = q.z - p.z, aside = fmax(fabs(u), fabs(v));
                 if (aside > ISOLATED_RADIUS) continue;
                 float over = d - u * slope_x - v * slope_y, tolerance = aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE;
-                if (fabs(d) <= tolerance || fabs(over) <= tolerance) ++alike;
+                alike += aside <= ISOLATED_ALIKE_RADIUS && (fabs(d) <= tolerance || fabs(over) <= tolerance);
                 if (fabs(d) > tolerance && over > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE && over < ISOLATED_DEEPEST)
                     ++layers[min((int)(over * (1.0f / ISOLATED_LAYER)), ISOLATED_LAYERS - 1)];
             }

@@ -18,6 +18,7 @@ from roadbed.ground.stcrf.model import (
     ISOLATED_ABOVE,
     ISOLATED_ABOVE_SLOPE,
     ISOLATED_ALIKE,
+    ISOLATED_ALIKE_RADIUS,
     ISOLATED_ALIKE_SLOPE,
     ISOLATED_DEEPEST,
     ISOLATED_ENOUGH,
@@ -203,7 +204,8 @@ def _compare(k, points, row, column, shape, reach, slope, codes, layers):
             over, near = d - u * slope[0] - v * slope[1], (aside <= ISOLATED_RADIUS) & (numbers() < F(end - q))
             tolerance = aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE
             is_other = larger(d, nothing - d) > tolerance
-            alike += how_many(near) - how_many(near & is_other & (larger(over, nothing - over) > tolerance))
+            close = near & (aside <= ISOLATED_ALIKE_RADIUS)
+            alike += how_many(close) - how_many(close & is_other & (larger(over, nothing - over) > tolerance))
             above = near & is_other & (over > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE) & (over < ISOLATED_DEEPEST)
             if bits(above):
                 store(codes, 0, chosen(above, whole(over * (F(1) / ISOLATED_LAYER))))
