@@ -74,7 +74,7 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	@touch $@
 
 pictures: .stamps/dev .stamps/system
-	$(BIN)/python scripts/make_pictures.py
+	$(BIN)/python scripts/make_pictures.py $(if $(KITTI),--kitti $(KITTI))
 
 # The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
 docs: .stamps/dev

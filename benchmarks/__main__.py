@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +15,7 @@ from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
 from roadbed.cli.screen import Json, progress, table, until_stopped
+from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
@@ -220,6 +223,59 @@ def load(
 
     rows = load_rows(sensors, rate, points, scans, Config.parse({"backend": backend}))
     show(report("load", rows, backend=backend), tuple(rows[0]), as_json)
+
+
+@app.command("confidence")
+def confidence(
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 2,
+    as_json: Json = False,
+) -> None:
+    """Estimate the mounting in roads, rooms, desks, tunnels: right, wrong, and doubted results."""
+    from benchmarks.confidence import confidence_rows
+    from roadbed.bench.timing import report
+
+    rows = list(confidence_rows(range(301, 301 + seeds)))
+    sure, wrong = [row for row in rows if row["sure"]], [row for row in rows if not row["right"]]
+    counts = {
+        "scenes": len(rows),
+        "sure": len(sure),
+        "sure_and_right": sum(row["right"] for row in sure),
+        "wrong": len(wrong),
+        "wrong_and_announced": sum(not row["sure"] for row in wrong),
+    }
+    show(report("confidence", rows, backend="cpu", **counts), tuple(rows[0]), as_json)
+    if not as_json:
+        print("; ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()))
+
+
+@app.command("leave-one-out-ground")
+def leave_one_out_ground(
+    folder: Annotated[Path | None, typer.Argument(help="Real scans, laid out as docs/data.md says.")] = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; may be repeated.")] = None,
+    scans_of: Annotated[list[str] | None, typer.Option("--set", help="Only this set; may be repeated.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed of the simulated scenes; 211 to 215 by default.")] = None,
+    scans: Annotated[int, typer.Option(min=1, help="Scans of each seed.")] = 4,
+    keep: Annotated[Path | None, typer.Option(help="JSON lines: records in it are not measured again.")] = None,
+) -> None:
+    """Remove each ground rule alone: the change of accuracy by set, with its spread over seeds."""
+    from benchmarks.leave_one_out_ground import RULES, SETS, Study, changes, markdown
+
+    study = Study(_chosen(rule, RULES, "rule"), _chosen(scans_of, SETS, "set"), seed or range(211, 216), scans, folder)
+    records = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
+    for record in study.records({(r["rule"], r["set"], r["unit"]) for r in records}):
+        records.append(record)
+        if keep:
+            with keep.open("a") as file:
+                file.write(json.dumps(record) + "\n")
+    print(markdown(changes(records)))
+
+
+def _chosen(names: list[str] | None, known: Collection[str], what: str) -> list[str]:
+    """The given names, all of `known` without any."""
+    for name in names or ():
+        if name not in known:
+            raise ConfigError(f"--{what}: found {name}, expected one of {', '.join(known)}")
+    return names or list(known)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from roadbed.batch import tasks
-from roadbed.batch.batch_run import BatchRun, claimed
+from roadbed.batch.batch_run import BatchRun, locked_output
 from roadbed.batch.engine import Engine
 from roadbed.batch.job import Job
-from roadbed.batch.manifest import read_run
+from roadbed.batch.manifest import RUN, read_json
 from roadbed.batch.sequences import InputSequence, find_sequences
 from roadbed.config import Config
 from roadbed.outputs.folder import OutputFolder
@@ -51,7 +51,7 @@ def _recorded(folder: Path, sequences: int, frames: int, sensor: str) -> list[In
     for seed in range(sequences):
         source = SimulatorSource("sim:city", sensor=sensor, frames=frames, seed=seed)
         out = OutputFolder(folder / f"sequence-{seed}", PARTS, command="python -m benchmarks batch")
-        for _ in record_sequence(source.drive, out, reach=2.0):
+        for _ in record_sequence(source.sequence, out, reach=2.0):
             pass
     return find_sequences([f"{folder}/sequence-*"], ReadOptions())
 
@@ -72,9 +72,9 @@ def _overhead(home: Path, sequence: InputSequence, config: Config) -> dict[str, 
         if not isinstance(entry.code, str)  # a function written in C
     }
     whole = spent["work.do_sequence"]
-    shared = spent["opening.open"] + spent["work._processed"] + spent["recording.finish"]
+    shared = spent["read_options.open"] + spent["work._run_pipeline"] + spent["recording.finish"]
     return {
-        "frames": len(sequence.opening.open(sequence.location)),
+        "frames": len(sequence.read_options.open(sequence.location)),
         "whole_s": round(whole, 3),
         "shared_with_run_s": round(shared, 3),
         "percent": round(100 * (whole / shared - 1), 2),
@@ -91,7 +91,7 @@ def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, worke
         _run(replace(job, folder=folder / "measured"), sequences, engine)
         wall = time.monotonic() - begin
         ray = _ray_seconds() - before
-    runs = [read_run(folder / "measured" / "sequences" / sequence.name) for sequence in sequences]
+    runs = [read_json(folder / "measured" / "sequences" / sequence.name / RUN) for sequence in sequences]
     frames, processor = sum(run["frames"] for run in runs), sum(run["processor_s"] for run in runs)
     return {
         "workers": workers,
@@ -107,7 +107,7 @@ def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, worke
 
 
 def _run(job: Job, sequences: Sequence[InputSequence], engine: Engine) -> None:
-    with claimed(job):
+    with locked_output(job):
         BatchRun(job, sequences, engine, lambda progress, event: None).run(threading.Event())
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.pipeline import there_and_back
+from roadbed.bench.timing import there_and_back
 from roadbed.config import Config
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Scan

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes docs/api.md from the docstrings and field comments of the public names; with --check it only compares."""
+"""Writes docs/api.md (docstrings and field comments of the public names) and docs/parameters.md (configuration models).
+
+With --check it compares the pages on disk and exits with 1 if one is out of date.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import roadbed
+from roadbed.config.reference import markdown
 from roadbed.core import errors
 
-PAGE = Path(__file__).parent.parent / "docs" / "api.md"
+DOCS = Path(__file__).parent.parent / "docs"
 NAMES = (
     *("GroundFilter", "GroundFrame", "OccupancyFilter", "OccupancyFrame", "Pipeline", "Result", "open", "Source"),
-    *(
-        "register_source",
-        "Scan",
-        "Label",
-        "Mounting",
-        "TrackedObject",
-        "TraversabilityLimits",
-        "Config",
-        "Pose",
-        "Grid",
-    ),
-)
+    *("register_source", "Scan", "Label", "Mounting", "TrackedObject", "Config", "Pose", "Grid"),
+)  # TraversabilityLimits: docs/parameters.md
 COMPILATION = ("warm_up", "watch_compilation")
 ERRORS = ("RoadbedError", "InputError", "OutputError", "ConfigError", "DeviceError")
 HEAD = """# Python
@@ -78,6 +72,8 @@ def _rows(thing: Any) -> list[str]:
         for line in source:
             if found := (_MEMBER if issubclass(thing, Enum) else _FIELD).match(line):
                 name, *kind, comment = found.groups()
+                if (comment or "").startswith("private"):
+                    continue
                 rows.append(_row(name, "".join(kind), comment or ""))
     for name, value in vars(thing).items():
         getter = getattr(value, "fget", None) or getattr(value, "func", None)
@@ -98,7 +94,7 @@ def _function(name: str, function: Any, level: str) -> str:
 
 def _wrapped(line: str) -> list[str]:
     indent = "  " if line.startswith("- ") else ""
-    return textwrap.wrap(line, 130, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.wrap(line, 138, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _signature(name: str, function: Any) -> str:
@@ -117,13 +113,14 @@ def _text(docstring: str) -> str:
 
 
 def main() -> int:
-    made = page()
-    if "--check" not in sys.argv:
-        PAGE.write_text(made)
-    elif PAGE.read_text() != made:
-        print("docs/api.md: expected what scripts/api_reference.py writes: run it and commit the page")
-        return 1
-    return 0
+    stale = 0
+    for name, made in (("api.md", page()), ("parameters.md", markdown(roadbed.Config))):
+        if "--check" not in sys.argv:
+            (DOCS / name).write_text(made)
+        elif not (DOCS / name).exists() or (DOCS / name).read_text() != made:
+            print(f"docs/{name}: expected what scripts/api_reference.py writes: run it and commit the page")
+            stale = 1
+    return stale
 
 
 if __name__ == "__main__":

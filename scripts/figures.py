@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print every figure of README and docs again and compare: `make figures` ends with 1 where the text differs.
+"""Run the commands behind the numbers of README and docs and compare: `make figures` exits with 1 if a number differs.
 
-scripts/figures.yaml says which command prints which numbers of which line. What a figure needs and is missing is listed
-instead: real scans ($DATA), a CUDA GPU, an idle machine (--idle), minutes of time (--slow).
+scripts/figures.yaml says which command prints which numbers of which line, and gives sections without a command a
+reason. A number with neither is an error. Checks that need something missing are listed instead: real scans ($DATA), a
+CUDA GPU, an idle machine (--idle), minutes of time (--slow). --coverage only counts numbers and runs nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,7 +26,11 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
+# Not those of names (HDL-64E, 3x3, 99th); a dash in a table cell says that there is no value.
+NUMBER = re.compile(r"(?<![\w.])(?<![A-Za-z]-)-?\d[\d,]*(?:\.\d+)?(?!\w)|(?<=\| )-(?= \|)")
+# Code, link targets, comments, dates and versions.
+NOT_TEXT = re.compile(r"`[^`]*`|\]\([^)]*\)|<!--.*?-->|\d{4}-\d\d-\d\d|(?<=\W)\d+(?:\.\d+){2,}")
+TABLE = ROOT / "scripts" / "figures.yaml"
 SELECTED = re.compile(r"([^\[]*)((?:\[[^\]]*\])*)$")
 
 
@@ -33,8 +39,8 @@ class Figure:
     """The numbers of one line of a document, and where the command prints each."""
 
     document: str
-    line: str  # a text that only this line holds; the numbers stand behind it
-    places: tuple[str, ...]
+    line: str  # a text that occurs in this line only; the numbers follow it
+    places: tuple[str, ...]  # of each number in the output; "-": another check, or none
     command: str
     needs: tuple[str, ...]
     factor: float  # 1: the same number as printed; larger: a time, within this factor
@@ -45,12 +51,18 @@ def main() -> int:
     parser.add_argument("--idle", action="store_true", help="this machine is idle: times are compared, too")
     parser.add_argument("--slow", action="store_true", help="run what takes longer than a few minutes, too")
     parser.add_argument("--match", default="", help="only commands or documents that hold this text")
-    parser.add_argument("--uncovered", action="store_true", help="list lines with numbers that no command is named for")
+    parser.add_argument("--coverage", action="store_true", help="only count numbers with a check, a reason or neither")
     options = parser.parse_args()
+    figures = [figure for figure in load() if options.match in f"{figure.command} {figure.document}"]
+    if not figures:
+        print(f"no check matches {options.match!r}")
+        return 1
+    unexplained = 0 if options.match else print_coverage(figures)
+    if options.coverage:
+        return 1 if unexplained else 0
     data = Path(os.environ.get("ROADBED_DATA") or ROOT.parent / "shared" / "data")
     have = {"data": data.is_dir(), "idle": options.idle, "slow": options.slow, "gpu": _has_gpu()}
     have["x86_64"] = platform.machine() == "x86_64"
-    figures = [figure for figure in load() if options.match in f"{figure.command} {figure.document}"]
     outputs = Outputs(ROOT / "out" / "figures", data)
     different = left = 0
     for figure in figures:
@@ -63,14 +75,14 @@ def main() -> int:
             different += not same
             verdict = "same  " if same else "DIFFERS"
             print(f"  {verdict} {figure.document}: {figure.line.strip('| ')}: says {said}, found {found}")
-    if options.uncovered:
-        print(*uncovered(figures), sep="\n")
     print(f"{len(figures)} lines: {different} numbers differ, {left} lines not run")
-    return 1 if different else 0
+    if left == len(figures):
+        print("nothing was compared")
+    return 1 if different or unexplained or left == len(figures) else 0
 
 
 def load() -> Iterator[Figure]:
-    for entry in yaml.safe_load((ROOT / "scripts" / "figures.yaml").read_text()):
+    for entry in yaml.safe_load(TABLE.read_text())["checks"]:
         needs = tuple(entry.get("needs", "").split())
         for line, places in entry["lines"].items():
             yield Figure(
@@ -79,20 +91,25 @@ def load() -> Iterator[Figure]:
 
 
 class Outputs:
-    """What commands print, kept as long as the package stays the same: a run that was stopped goes on."""
+    """Outputs of commands, kept until a source, a script or the data change: an interrupted run continues."""
 
     def __init__(self, folder: Path, data: Path) -> None:
         self._folder, self._data = folder, data
         folder.mkdir(parents=True, exist_ok=True)
-        sources = sorted((ROOT / "src").rglob("*.*"))
-        texts = [path.read_bytes() for path in sources if path.suffix in (".py", ".cl", ".h")]
+        folders = [ROOT / name for name in ("src", "scripts", "benchmarks", "tests/occupancy")]
+        sources = sorted(path for folder in folders for path in folder.rglob("*") if path.stem != "figures")
+        texts = [path.read_bytes() for path in sources if path.suffix in (".py", ".cl", ".h", ".yaml", ".json")]
         self._version = hashlib.sha256(b"".join(texts)).hexdigest()[:12]
+        files = [(path, path.stat()) for path in sorted(data.rglob("*")) if path.is_file()]
+        listed = [f"{path} {stat.st_size} {stat.st_mtime_ns}" for path, stat in files]
+        self._data_version = hashlib.sha256("\n".join(listed).encode()).hexdigest()[:12]
 
     def of(self, command: str) -> Any:
         """Parsed where it is JSON, else its text."""
-        key = hashlib.sha256(f"{self._version} {command}".encode()).hexdigest()[:16]
+        data = self._data_version if "$DATA" in command else ""
+        key = hashlib.sha256(f"{self._version} {data} {command}".encode()).hexdigest()[:16]
         kept = self._folder / f"{key}.txt"
-        if not kept.exists():
+        if not kept.exists() or command.startswith("cat "):
             print(f"$ {command}", flush=True)
             kept.write_text(self._run(command))
         text = kept.read_text()
@@ -102,14 +119,21 @@ class Outputs:
             return text
 
     def _run(self, command: str) -> str:
-        words = shlex.split(command.replace("$DATA", shlex.quote(str(self._data))))
+        with tempfile.TemporaryDirectory() as folder:
+            places = {"$DATA": self._data, "$TEMP": folder}
+            for name, place in places.items():
+                command = command.replace(name, shlex.quote(str(place)))
+            return self._stdout(shlex.split(command))
+
+    @staticmethod
+    def _stdout(words: list[str]) -> str:
         program = {"roadbed": [sys.executable, "-m", "roadbed"], "python": [sys.executable]}
         environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
         done = subprocess.run(
             program.get(words[0], words[:1]) + words[1:], cwd=ROOT, env=environment, capture_output=True, text=True
         )
         if done.returncode:
-            raise SystemExit(f"{command}: ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+            raise SystemExit(f"{shlex.join(words)}: ended with {done.returncode}: {done.stderr.strip()[-400:]}")
         return done.stdout
 
 
@@ -119,14 +143,17 @@ def compare(figure: Figure, output: Any) -> Iterator[tuple[str, str, bool]]:
     if len(lines) != 1:
         yield f"{len(lines)} such lines", "expected one", False
         return
-    numbers = NUMBER.findall(lines[0].split(figure.line, 1)[1])
-    if len(numbers) < len(figure.places):
+    numbers = [match.group() for match in numbers_in(lines[0], lines[0].index(figure.line) + len(figure.line))]
+    if len(numbers) != len(figure.places):
         yield f"{len(numbers)} numbers", f"expected {len(figure.places)}", False
         return
     for text, place in zip(numbers, figure.places):
         if place == "-":
             continue
         value = value_at(output, place)
+        if text == "-":
+            yield text, "nothing" if value is None else f"{value:g}", value is None
+            continue
         said = float(text.replace(",", ""))
         digits = len(text.partition(".")[2])
         if value is None:
@@ -163,14 +190,44 @@ def _chosen(items: Any, choice: str) -> Any:
     return next((item for item in items if str(item.get(key)) == value), None)
 
 
-def uncovered(figures: list[Figure]) -> Iterator[str]:
-    """Table rows with decimals that no entry names: what they say is held by nothing here."""
+def numbers_in(line: str, start: int = 0) -> Iterator[re.Match[str]]:
+    """Numbers of a line from `start` on, without those in code, link targets, dates and names."""
+    text = NOT_TEXT.sub(lambda match: "_" * len(match.group()), line[start:])
+    return NUMBER.finditer(line[:start] + text, start)
+
+
+def print_coverage(figures: list[Figure]) -> int:
+    """Count the numbers of each page, list lines with unexplained ones; returns how many these are."""
+    reasons = yaml.safe_load(TABLE.read_text())["reasons"]
+    totals = [0, 0, 0]
     for document in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         name = str(document.relative_to(ROOT))
-        named = [figure.line for figure in figures if figure.document == name]
+        sections = {entry["section"] for entry in reasons if entry["document"] == name}
+        checks = [figure for figure in figures if figure.document == name]
+        counts, section, code = [0, 0, 0], "", False
         for number, line in enumerate(document.read_text().splitlines(), 1):
-            if line.startswith("|") and re.search(r"\d\.\d", line) and not any(text in line for text in named):
-                yield f"  no command: {name}:{number}: {line[:90]}"
+            code ^= line.startswith("```")
+            if line.startswith("#"):
+                section = line.strip("# ")
+            if code or line.startswith(("    ", "#", "```")):
+                continue
+            checked = {start for figure in checks for start in _checked(figure, line)}
+            others = [match for match in numbers_in(line) if match.group() != "-" and match.start() not in checked]
+            explained = bool({"*", section} & sections)
+            counts[0] += len(checked)
+            counts[1 if explained else 2] += len(others)
+            if others and not explained:
+                print(f"  no check and no reason: {name}:{number}: {line[:90]}")
+        print(f"  {name}: {counts[0]} numbers with a check, {counts[1]} with a reason, {counts[2]} with neither")
+        totals = [total + count for total, count in zip(totals, counts)]
+    print(f"coverage: {totals[0]} numbers with a check, {totals[1]} with a reason, {totals[2]} with neither")
+    return totals[2]
+
+
+def _checked(figure: Figure, line: str) -> Iterator[int]:
+    if figure.line in line:
+        matches = numbers_in(line, line.index(figure.line) + len(figure.line))
+        yield from (match.start() for match, place in zip(matches, figure.places) if place != "-")
 
 
 def _has_gpu() -> bool:

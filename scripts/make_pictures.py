@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes every picture of the README and the docs from simulated drives: `make pictures`."""
+"""Makes the pictures of the README and the docs: `make pictures`. KITTI=FOLDER adds the animation of real scans."""
 
 from __future__ import annotations
 
@@ -18,12 +18,15 @@ from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
-from roadbed.outputs.pictures import frame_figure, overview_figure, png_bytes, quick_image, save_animation
-from roadbed.outputs.pictures.panels import motion
-from roadbed.outputs.pictures.scene3d import chase_camera, corner_camera, ground_view, liveliness
+from roadbed.core.frames import Label
+from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.panels import motion
+from roadbed.outputs.images.scene3d import chase_camera, corner_camera, ground_view, motion_score
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
+LABEL_COLOURS = [palette.LABELS[label] for label in (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)]
+CELL_COLOURS = [("static", palette.STATIC), ("moving", palette.MOVING)]
 MOUNTAIN = "sim:mountain?frames=40&seed=1"
 # What the occupancy finds hard: source, the mover looked at (None: the vehicle itself), metres shown around it, title.
 MOMENTS = (
@@ -36,9 +39,12 @@ MOMENTS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, nargs="?", default=Path("docs/images"))
+    parser.add_argument("--kitti", type=Path, help="folder of KITTI raw drive 2011_09_26_0005")
     parser.add_argument("--without-viewer", action="store_true", help="do not take a picture of the web viewer")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.kitti:
+        kitti_animation(options.folder, options.kitti)
     city_pictures(options.folder)
     mountain_picture(options.folder)
     paper_pictures(options.folder)
@@ -56,13 +62,40 @@ def city_pictures(folder: Path) -> None:
         if index % 4 == 0:
             slides.append(quick_image(result.ground, result.occupancy, (480, 380)))
         # The frame that says most: past the start, with the most moving things near the vehicle.
-        if index >= 20 and (lively := liveliness(result.ground, result.occupancy)) > most:
+        if index >= 20 and (lively := motion_score(result.ground, result.occupancy)) > most:
             best, most = result, lively
     assert best is not None
     assert best.occupancy is not None
     save(folder / "overview.png", png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground))))
     save(folder / "frame.png", png_bytes(frame_figure(best.ground, best.occupancy)))
     report(save_animation(folder / "drive.gif", slides, frames_per_second=4))
+
+
+def kitti_animation(folder: Path, recording: Path) -> None:
+    """Real scans: labels and surface on the left, occupancy with velocities on the right."""
+    slides = []
+    for index, result in enumerate(drive(str(recording))):
+        if index >= 8 and index % 2 == 0:  # the occupancy filter has seen enough to know what moves
+            slides.append(captioned(quick_image(result.ground, result.occupancy, (480, 300))))
+    report(save_animation(folder / "kitti.gif", slides, frames_per_second=5))
+
+
+def captioned(image: np.ndarray) -> np.ndarray:
+    """An image with the meaning of its colours and the source of the scans below it."""
+    from PIL import ImageDraw, ImageFont
+
+    height, width, _ = image.shape
+    out = Image.new("RGB", (width, height + 24), "white")
+    out.paste(Image.fromarray(image))
+    draw, font = ImageDraw.Draw(out), ImageFont.load_default(13)
+    for left, entries in ((8, LABEL_COLOURS), (width // 2 + 8, CELL_COLOURS)):
+        for name, colour in entries:
+            draw.rectangle((left, height + 7, left + 9, height + 16), fill=colour)
+            draw.text((left + 14, height + 4), name, fill="black", font=font)
+            left += 26 + draw.textlength(name, font=font)
+    credit = "scans: KITTI raw 2011_09_26_0005, CC BY-NC-SA"
+    draw.text((width - 8 - draw.textlength(credit, font=font), height + 4), credit, fill="#777777", font=font)
+    return np.asarray(out)
 
 
 def mountain_picture(folder: Path) -> None:

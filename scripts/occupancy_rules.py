@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of the occupancy with sets of rules: every scene, seed and mover, as the tables of docs/occupancy.md.
+"""Figures of the occupancy with sets of rules: every scene, seed and mover, as the tables of docs/benchmarks.md.
 
 `python scripts/occupancy_rules.py [--seeds N] [--scene NAME ...] [--rules SET ...] [--drive DRIVE] [--keep FILE]`
 A set is `all`, `none` or `without NAME`. `--keep` appends every run to a file of JSON lines and skips those in it;
-`occupancy_tables.py FILE --into docs/occupancy.md docs/occupancy-runs.md` writes the tables into the documents.
+`occupancy_tables.py FILE --into docs/benchmarks.md docs/notebook/occupancy-runs.md` writes the tables into the pages.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tables of docs/occupancy.md and docs/occupancy-runs.md from the runs that `occupancy_rules.py --keep FILE` kept.
+"""The tables of docs/benchmarks.md and docs/notebook/occupancy-runs.md, from runs of `occupancy_rules.py --keep FILE`.
 
 `python scripts/occupancy_tables.py FILE [FILE ...]` prints every table; `--into PAGE ...` writes those into pages that
 have the place marked with `<!-- table NAME -->` and `<!-- end -->`.
@@ -62,10 +62,10 @@ SHORT = {
     "of these, speed never settled": "movers_never_settled",
     "falsely moving cells per frame": "false_moving_cells",
     "dynamic IoU of cells": "dynamic_iou",
-    "were every hit on a mover known to move": "dynamic_iou_of_hits",
-    "cells called free inside something, %": "free_space_violations_percent",
+    "upper bound: every hit on a mover known to move": "dynamic_iou_of_hits",
+    "free-space violations, %": "free_space_violations_percent",
     "MOTA of objects, %": "mota_percent",
-    "objects in parts, %": "split_percent",
+    "split objects, %": "split_percent",
     "extent within 25 % after 1 s, % of objects": "extent_within_25_percent",
 }
 CELLS = {
@@ -73,9 +73,9 @@ CELLS = {
     "calibration error": "calibration_error",
     "static IoU, visible cells": "static_iou",
     "dynamic IoU, visible cells": "dynamic_iou",
-    "the same, were every hit on a mover known to move": "dynamic_iou_of_hits",
+    "upper bound: every hit on a mover known to move": "dynamic_iou_of_hits",
     "velocity rmse of cars, m/s": "velocity_rmse",
-    "dynamic share of what stands, %": "standing_dynamic_percent",
+    "dynamic share of static objects, %": "standing_dynamic_percent",
     "free-space violations, %": "free_space_violations_percent",
     "falsely moving cells per frame, from 1.5 s": "false_moving_cells",
 }

@@ -18,11 +18,11 @@ from matplotlib.patches import Patch, Rectangle
 
 import roadbed
 from roadbed.core.frames import GroundFrame
-from roadbed.outputs.pictures import palette, png_bytes
-from roadbed.outputs.pictures.figure import STYLE
-from roadbed.outputs.pictures.perspective import Camera, Canvas
-from roadbed.outputs.pictures.scene3d import Image, chase_camera, mesh_edges
-from roadbed.outputs.pictures.vehicle import T_grid_vehicle, height_at, solid
+from roadbed.outputs.images import palette, png_bytes
+from roadbed.outputs.images.figure import STYLE
+from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.scene3d import Image, chase_camera, mesh_edges
+from roadbed.outputs.images.vehicle import height_at, solid
 
 PAPER = roadbed.Config.preset("paper")
 ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})
@@ -56,7 +56,7 @@ def mountain(frame: GroundFrame, size: float = 0.07) -> Image:
 
 def from_the_left(frame: GroundFrame) -> Camera:
     """Over the vehicle to what stands on its right."""
-    eye, target = T_grid_vehicle(frame) @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
+    eye, target = frame.T_grid_vehicle @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
     return Camera(tuple(eye.tolist()), tuple(target.tolist()))
 
 
@@ -164,7 +164,7 @@ def hidden_ground(path: Path) -> None:
 def draw_surface(axes: Any, frame: GroundFrame, extent: tuple[float, float, float, float]) -> None:
     """Heights against the road from above, the vehicle's heading to the right, with the obstacles."""
     axes.imshow(
-        frame.elevation - T_grid_vehicle(frame).translation[2], origin="lower", extent=frame.grid.extent,
+        frame.elevation - frame.T_grid_vehicle.translation[2], origin="lower", extent=frame.grid.extent,
         cmap="cividis", vmin=-3, vmax=0.5,
     )  # fmt: skip
     obstacles = frame.points_grid[frame.label == roadbed.Label.OBSTACLE]

@@ -19,7 +19,7 @@ SMALL = roadbed.Config.parse({"occupancy": {"grid": {"length": 30, "width": 30}}
 
 
 def digest(results) -> str:
-    """Of everything a drive's results hold."""
+    """Of everything a sequence's results hold."""
     found = hashlib.sha256()
     for result in results:
         for frame in (result.ground, result.occupancy):
@@ -30,13 +30,13 @@ def digest(results) -> str:
     return found.hexdigest()
 
 
-def drive() -> str:
+def sequence() -> str:
     return digest(roadbed.Pipeline(SMALL).run(roadbed.open(DRIVE)))
 
 
 def in_a_process(threads: int) -> str:
     environment = {**os.environ, "NUMBA_NUM_THREADS": str(threads)}
-    program = "from tests.test_determinism import drive; print(drive())"
+    program = "from tests.test_determinism import sequence; print(sequence())"
     done = subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=900, check=True
     )
@@ -81,12 +81,12 @@ def test_another_kind_of_machine_gives_the_same_but_for_rounding():
 
 
 def test_threads_and_processes_do_not_change_a_byte():
-    here = drive()
+    here = sequence()
     assert in_a_process(1) == here
     assert in_a_process(3) == here
 
 
-def test_a_reset_pipeline_drives_the_same_again():
+def test_a_reset_pipeline_repeats_its_results():
     pipeline, source = roadbed.Pipeline(SMALL), roadbed.open(DRIVE)
     first = digest(pipeline.run(source))
     pipeline.reset()

@@ -24,3 +24,13 @@ def test_moving_objects_on_the_highway_are_fast():
     speeds = [float(speed) for speed in re.findall(r"([\d.]+) m/s", run("moving_objects.py"))]
     assert len(speeds) > 3
     assert max(speeds) > 12
+
+
+def test_the_ground_of_an_own_scene_is_found():
+    shares = [float(share) for share in re.findall(r"([\d.]+)% labelled", run("own_scene.py"))]
+    assert len(shares) == 3
+    assert all(share > 90 for share in shares)
+
+
+def test_a_source_of_ones_own_reads_its_file_with_its_option():
+    assert run("own_source.py").strip() == "100 points, intensity 2"

@@ -66,13 +66,53 @@ def test_texts_are_held_against_outputs(page, text, factor, same):
     assert [one for _, _, one in figures.compare(figure, OUTPUT)] == same
 
 
-def test_hardly_any_line_of_the_table_has_lost_its_document():
-    """`make figures` fails on each that has; a tenth of them is the time to look after the table."""
+def test_every_check_finds_its_line_and_names_each_of_its_numbers():
     lost = []
     for figure in figures.load():
-        text = (ROOT / figure.document).read_text()
-        found = [line for line in text.splitlines() if figure.line in line]
-        numbers = figures.NUMBER.findall(found[0].split(figure.line, 1)[1]) if len(found) == 1 else []
-        if len(numbers) < len(figure.places):
-            lost.append(figure.line)
-    assert len(lost) <= sum(1 for _ in figures.load()) // 10, lost
+        found = [line for line in (ROOT / figure.document).read_text().splitlines() if figure.line in line]
+        ends = [line.index(figure.line) + len(figure.line) for line in found]
+        counts = [len(list(figures.numbers_in(line, end))) for line, end in zip(found, ends)]
+        if counts != [len(figure.places)]:
+            lost.append((figure.document, figure.line, counts, len(figure.places)))
+    assert not lost
+
+
+def test_every_number_of_the_documents_has_a_check_or_a_reason(capsys):
+    assert figures.print_coverage(list(figures.load())) == 0, capsys.readouterr().out
+
+
+def test_numbers_of_names_code_links_and_dates_are_not_counted():
+    line = "| HDL-64E, 3x3, 99th, 2026-11-17, `--frames 40`, [a](b.md#2-c) | 1,234 | - | 5.0 |"
+    assert [match.group() for match in figures.numbers_in(line)] == ["1,234", "-", "5.0"]
+
+
+def test_a_number_without_a_check_or_reason_is_counted(page, monkeypatch, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("# A\n\nIt takes 5 ms.\n\n## B\n\n7 points\n\n```\n8\n```\n")
+    table = tmp_path / "figures.yaml"
+    table.write_text("checks: []\nreasons: [{document: README.md, section: B, reason: an example}]\n")
+    monkeypatch.setattr(figures, "TABLE", table)
+    assert figures.print_coverage([]) == 1
+    check = figures.Figure("README.md", "It takes", ("ms",), "command", (), 1.0)
+    assert figures.print_coverage([check]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "same"), [("| share | 98.8 | 3 |", False), ("| share | - |", False), ("| share | 98.8 | - |", False)]
+)
+def test_each_number_of_a_line_must_have_its_place(page, text, same):
+    page(text)
+    figure = figures.Figure("page.md", "| share |", ("share * 100",), "command", (), 1.0)
+    assert all(one for _, _, one in figures.compare(figure, OUTPUT)) is same
+
+
+def test_a_dash_says_that_there_is_no_value(page):
+    page("| share | - |")
+    figure = figures.Figure("page.md", "| share |", ("nothing",), "command", (), 1.0)
+    assert [one for _, _, one in figures.compare(figure, OUTPUT)] == [True]
+
+
+def test_no_selected_check_is_a_failure(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["figures.py", "--match", "no such command"])
+    assert figures.main() == 1
+    assert "no check matches" in capsys.readouterr().out

@@ -61,7 +61,7 @@ def test_what_is_no_pose_is_refused(matrix, message):
 
 
 @given(st.floats(-500, 500), st.floats(-500, 500), st.floats(0.1, 3), st.integers(1, 60), st.integers(1, 60), st.data())
-def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing, columns, rows, data):
+def test_every_point_on_the_grid_belongs_to_the_nearest_node(x0, y0, spacing, columns, rows, data):
     grid = Grid(x0, y0, spacing, columns, rows)
     node = data.draw(st.integers(0, grid.size - 1))
     offset = data.draw(st.tuples(st.floats(-0.49, 0.49), st.floats(-0.49, 0.49)))
@@ -70,7 +70,7 @@ def test_every_place_on_the_lattice_belongs_to_the_nearest_node(x0, y0, spacing,
     assert grid.index(x, y) == node
 
 
-def test_outside_the_lattice_and_nan_have_no_node():
+def test_outside_the_grid_and_nan_have_no_node():
     grid = Grid.centred(10, 4, 1)
     assert grid.shape == (4, 10)
     assert grid.extent == (-5, 5, -2, 2)
@@ -178,6 +178,6 @@ def test_matrices_without_sense_are_refused_without_a_warning(matrix):
 
 
 @pytest.mark.parametrize("metres", [1e10, -1e30, 1e300])
-def test_places_beyond_any_world_are_refused(metres):
+def test_points_beyond_any_world_are_refused(metres):
     with pytest.raises(InputError, match=r"expected a place within 1e\+09 m of the origin, found 1e\+"):
         Pose.from_euler(0, metres)

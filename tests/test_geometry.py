@@ -27,7 +27,7 @@ def test_chains_and_inverses_are_those_of_the_matrices(poses):
     assert one.inverse() is one.inverse()
 
 
-def test_places_and_directions_are_mapped_as_points_are(poses):
+def test_single_points_and_directions_are_mapped_like_arrays(poses):
     pose, place = poses[0], (3.0, -2.0, 0.5)
     np.testing.assert_array_equal(pose.of(*place), pose @ np.array(place))
     np.testing.assert_array_equal(pose @ np.array([place, place]), [pose.of(*place)] * 2)

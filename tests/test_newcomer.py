@@ -41,7 +41,7 @@ def done(*arguments, cwd):
     return out.stdout
 
 
-def test_1_the_demo_ends_with_a_picture_and_the_next_commands(place):
+def test_1_the_demo_ends_with_an_image_and_the_next_commands(place):
     text = done("demo", "--frames", "2", "-o", "out", cwd=place)
     picture = place / re.search(r"look at +(\S+)", text).group(1)
     assert Image.open(picture).width > 2000

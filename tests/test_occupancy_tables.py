@@ -71,7 +71,7 @@ def test_only_marked_places_of_a_page_change(tmp_path):
 
 
 def test_every_place_of_the_documents_has_its_table():
-    for name in ("occupancy.md", "occupancy-runs.md"):
+    for name in ("benchmarks.md", "notebook/occupancy-runs.md"):
         places = tables._PLACE.findall((ROOT / "docs" / name).read_text())
         assert places
         assert {place[1] for place in places} <= set(tables.TABLES)

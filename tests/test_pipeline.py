@@ -39,12 +39,12 @@ class Places(list):
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_unrelated_places_are_labelled_several_at_a_time_and_like_each_alone(name):
+def test_unrelated_scans_are_labelled_several_at_a_time_and_like_each_alone(name):
     """One of them has a pose, and one a mounting that cannot be found, which is said of it alone."""
-    drive = list(roadbed.open("sim:parking?sensor=vlp16&frames=6"))
-    unplaced = [replace(scan, T_world_sensor=None, T_vehicle_sensor=None) for scan in drive]
+    sequence = list(roadbed.open("sim:parking?sensor=vlp16&frames=6"))
+    unplaced = [replace(scan, T_world_sensor=None, T_vehicle_sensor=None) for scan in sequence]
     nothing = roadbed.Scan(np.full((50, 3), 7, np.float32))
-    places = Places([*unplaced[:3], drive[3], nothing, *unplaced[4:]])
+    places = Places([*unplaced[:3], sequence[3], nothing, *unplaced[4:]])
     pipeline, alone = roadbed.Pipeline(backend=accelerator(name), occupancy=False), roadbed.Pipeline(occupancy=False)
     before = pipeline.backend.traffic.graphs
     results = list(pipeline.run(places))
@@ -59,7 +59,7 @@ def test_unrelated_places_are_labelled_several_at_a_time_and_like_each_alone(nam
         assert result.ground.mounting.T_vehicle_sensor.distance_to(expected.ground.mounting.T_vehicle_sensor) < 1e-9
 
 
-def test_reset_forgets_the_drive():
+def test_reset_forgets_the_sequence():
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
     pipeline = roadbed.Pipeline(occupancy=False)
     fresh = pipeline(scans[0])
@@ -83,7 +83,7 @@ def test_an_array_of_points_is_a_scan():
 
 
 @pytest.mark.parametrize("name", ACCELERATORS)
-def test_the_whole_chain_runs_where_it_is_told(name):
+def test_the_whole_chain_runs_on_the_given_backend(name):
     device = accelerator(name)
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
     for pipeline in (

@@ -36,10 +36,6 @@ SAME_LAYER = {
     ("live", "outputs"),
 }
 LAYER = {folder: layer for layer, folders in enumerate(LAYERS) for folder in folders}
-# To do: circles inside these packages are being removed. The table must be empty in a release.
-KNOWN_CIRCLES = (
-    "roadbed.ground.variance",  # method imports its engines, which import the results of the method
-)
 
 
 def modules():
@@ -110,12 +106,8 @@ def test_imports_go_down_only(path):
 def test_there_are_no_circles():
     """Whether an import runs at the top of a file, inside a function or by `import_module`."""
     graph = {name_of(path): sorted(imports(path) - {"roadbed"}) for path in modules()}
-    circles = [circle for circle in _circles(graph) if not _is_known(circle)]
+    circles = _circles(graph)
     assert not circles, "\n".join(" <-> ".join(sorted(circle)) for circle in circles)
-
-
-def _is_known(circle: set[str]) -> bool:
-    return any(all(name.startswith(package) for name in circle) for package in KNOWN_CIRCLES)
 
 
 def _circles(graph: dict[str, list[str]]) -> list[set[str]]:

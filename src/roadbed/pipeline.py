@@ -50,8 +50,9 @@ class Result:
 
     @property
     def diagnostics(self) -> tuple[str, ...]:
-        """Messages of both stages, each once."""
-        return tuple(dict.fromkeys(self.ground.diagnostics + (self.occupancy.diagnostics if self.occupancy else ())))
+        """Messages on the scan and of both stages, each once."""
+        of_stages = self.ground.diagnostics + (self.occupancy.diagnostics if self.occupancy else ())
+        return tuple(dict.fromkeys(self.scan.diagnostics + of_stages))
 
     def __repr__(self) -> str:
         times = ", ".join(f"{stage} {1e3 * seconds:.1f} ms" for stage, seconds in self.timings.items())

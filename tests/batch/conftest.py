@@ -32,7 +32,7 @@ def recordings(tmp_path_factory) -> Path:
     for seed in range(3):
         source = SimulatorSource("sim:city", sensor="lux4", frames=FRAMES, seed=seed)
         out = OutputFolder(home / f"sequence-{seed}", PARTS, command="recorded for a test")
-        assert len(list(record_sequence(source.drive, out, reach=2.0))) == FRAMES
+        assert len(list(record_sequence(source.sequence, out, reach=2.0))) == FRAMES
     return home
 
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from roadbed.batch import tasks
-from roadbed.batch.batch_run import BatchRun, claimed, write_summary
-from roadbed.batch.engine import Engine, loopback_address, patient_start
+from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
+from roadbed.batch.engine import Engine, patient_start
 from roadbed.batch.maps import do_merge
 from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
@@ -33,7 +33,8 @@ def cluster():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     from ray.cluster_utils import Cluster
 
-    address = loopback_address()
+    # Ray replaces 127.0.0.1 by the machine's address on the network; two test runs need two addresses.
+    address = f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
     node = {"num_cpus": 1, "object_store_memory": STORE}
     with patient_start():
         made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
@@ -59,7 +60,7 @@ def expected(alone, sequences):
 
 def run(job, sequences, engine, tell=lambda progress, event: None):
     """A batch on the cluster."""
-    with claimed(job):
+    with locked_output(job):
         batch_run = BatchRun(job, sequences, engine, tell)
         progress = batch_run.run(threading.Event())
         batch_run.clear()
@@ -162,7 +163,7 @@ def test_segments_on_the_cluster_join_to_the_same_bytes_as_in_one_process(engine
     assert not there.unfinished.exists()
 
 
-def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cluster, sequences, expected, tmp_path):
+def test_a_corrupt_sequence_is_reported_and_the_command_ends_with_1(cluster, sequences, expected, tmp_path):
     broken = tmp_path / "broken"
     shutil.copytree(sequences[0].location, broken)
     (broken / "velodyne" / "000001.bin").write_bytes(b"torn")
@@ -180,7 +181,7 @@ def test_a_corrupt_drive_is_told_the_rest_goes_on_and_the_command_ends_with_1(cl
     assert done == {name: data for name, data in expected.items() if name.startswith(home)}
 
 
-def test_drives_share_gpus_and_one_that_is_not_there_is_said_at_once():
+def test_sequences_share_gpus_and_one_that_is_not_there_is_reported_at_once():
     engine = Engine(None, gpu_share=1 / 8)
     for cores, slots in ((4.0, 4), (16.0, 16), (64.0, 16)):
         engine.check({"CPU": cores, "GPU": 2.0})

@@ -12,7 +12,7 @@ import sys
 import pytest
 
 from roadbed.batch import tasks
-from roadbed.batch.batch_run import claimed
+from roadbed.batch.batch_run import locked_output
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import one_line_and_status_2, roadbed
 from tests.conftest import take_interrupts
@@ -87,7 +87,7 @@ WITHOUT_RAY = "import sys; sys.modules['ray'] = None; from roadbed.cli import ma
 def test_resuming_a_complete_batch_starts_no_workers(home, sequences):
     """Where Ray cannot even be imported: everything is kept; a changed setting needs workers again."""
     job = job_in(home / "out", map=False)
-    with claimed(job):
+    with locked_output(job):
         assert ended(tasks.sequence_task(job, sequences[0])).status == "done"
     arguments = ["batch", sequences[0].location, "-o", "out", "-c", "config.yaml", "--resume"]
     run = [sys.executable, "-c", WITHOUT_RAY, *arguments]
@@ -99,7 +99,7 @@ def test_resuming_a_complete_batch_starts_no_workers(home, sequences):
     one_line_and_status_2(changed, "needs the package ray")
 
 
-def test_without_ray_one_line_says_what_to_install(home):
+def test_without_ray_one_line_shows_what_to_install(home):
     arguments = ["batch", "sim:city?sensor=lux4&frames=1", "-o", "out", "-c", "config.yaml"]
     out = subprocess.run(
         [sys.executable, "-c", WITHOUT_RAY, *arguments], cwd=home, capture_output=True, text=True, timeout=900

@@ -39,7 +39,7 @@ def test_an_object_keeps_its_id_across_a_cut_and_no_id_is_used_twice():
     assert third == {2: 7}
 
 
-def test_a_joined_drive_has_every_frame_and_nearly_the_labels_of_the_whole(alone, sequences, tmp_path):
+def test_a_joined_sequence_has_every_frame_and_nearly_the_labels_of_the_whole(alone, sequences, tmp_path):
     whole, sequence = alone.of(sequences[0]), sequences[0]
     job = job_in(tmp_path / "cut", segment=4, warm_up=3)
     split = ended(tasks.sequence_task(job, sequence))

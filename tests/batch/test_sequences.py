@@ -19,11 +19,11 @@ def data(tmp_path):
     return tmp_path
 
 
-def locations(*arguments, opening=None):
-    return {sequence.location for sequence in find_sequences([*map(str, arguments)], opening or ReadOptions())}
+def locations(*arguments, read_options=None):
+    return {sequence.location for sequence in find_sequences([*map(str, arguments)], read_options or ReadOptions())}
 
 
-def test_globs_keep_their_options_and_a_drive_named_twice_is_done_once(data):
+def test_globs_keep_their_options_and_a_sequence_named_twice_is_done_once(data):
     expected = {f"{data}/a.mcap?topic=/p", f"{data}/b.mcap?topic=/p"}
     assert locations(f"{data}/*.mcap?topic=/p", f"{data}/a.mcap?topic=/p") == expected
     assert locations("sim:city?frames=3&seed=1") == {"sim:city?frames=3&seed=1"}
@@ -36,10 +36,10 @@ def test_lists_and_manifests_count_paths_from_where_they_lie(data):
     (data / "manifest.jsonl").write_text(json.dumps(line) + "\n")
     (sequence,) = find_sequences([f"@{data}/manifest.jsonl"], ReadOptions(stride=3))
     assert (sequence.name, sequence.location) == ("first", f"{data}/c.pcd")
-    assert sequence.opening == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
+    assert sequence.read_options == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
 
 
-def test_a_name_depends_on_its_own_drive_alone(data):
+def test_a_name_depends_on_its_own_sequence_alone(data):
     one = find_sequences([f"{data}/a.mcap"], ReadOptions())[0]
     assert one in find_sequences([f"{data}/*.mcap", f"{data}/c.pcd"], ReadOptions())
     assert one.name.startswith("a.mcap-")
@@ -63,7 +63,7 @@ def test_bad_lists_name_the_line(data, line, message):
         find_sequences([f"@{data}/list"], ReadOptions())
 
 
-def test_one_name_for_two_drives_is_refused(data):
+def test_one_name_for_two_sequences_is_refused(data):
     lines = [json.dumps({"source": name, "name": "same"}) for name in ("a.mcap", "b.mcap")]
     (data / "list").write_text("\n".join(lines))
     with pytest.raises(InputError, match=r"sequence same: found .*a\.mcap and .*b\.mcap, expected one"):

@@ -32,11 +32,11 @@ def copied(sequences, tmp_path_factory):
     return job, sequence
 
 
-def test_an_unsplit_drive_is_what_roadbed_run_writes_byte_for_byte(alone, sequences, tmp_path):
+def test_an_unsplit_sequence_is_what_roadbed_run_writes_byte_for_byte(alone, sequences, tmp_path):
     sequence = sequences[0]
     pipeline = Pipeline(SMALL, map_folder=tmp_path / "map")
     folder = RunFolder(OutputFolder(tmp_path / "run", RunFolder.PARTS, command="run"), sequence.location, SMALL)
-    for result in pipeline.run(sequence.opening.open(sequence.location)):
+    for result in pipeline.run(sequence.read_options.open(sequence.location)):
         folder.add(result)
     pipeline.close()
     folder.finish()
@@ -48,7 +48,7 @@ def test_an_unsplit_drive_is_what_roadbed_run_writes_byte_for_byte(alone, sequen
     assert {name: data for name, data in batch.items() if name.startswith("map/")} == of_map
 
 
-def test_the_manifest_says_what_is_there(alone, sequences):
+def test_the_manifest_shows_what_is_there(alone, sequences):
     found = json.loads((alone.of(sequences[0]) / "sequence.json").read_text())
     assert found["frames"] == FRAMES
     assert sum(found["labels"].values()) == found["points"] > 0
@@ -62,7 +62,7 @@ def test_the_manifest_says_what_is_there(alone, sequences):
     assert times["processor_s"] > 0
 
 
-def test_a_complete_drive_is_kept_also_when_its_files_were_only_touched(copied):
+def test_a_complete_sequence_is_kept_also_when_its_files_were_only_touched(copied):
     job, sequence = copied
     before = content(job.folder)
     for entry in os.scandir(f"{sequence.location}/velodyne"):
@@ -142,7 +142,7 @@ def test_a_torn_scan_fails_with_its_line_and_leaves_nothing_half_written(copied,
     assert content(job.folder) == {}
 
 
-def test_a_full_disk_is_told_and_leaves_nothing(copied, tmp_path):
+def test_a_full_disk_is_reported_and_leaves_nothing(copied, tmp_path):
     _, sequence = copied
     with mounted(tmp_path / "small", "size=120k") as disk:
         job = job_in(disk / "out", map=False, occupancy=False)
@@ -152,7 +152,7 @@ def test_a_full_disk_is_told_and_leaves_nothing(copied, tmp_path):
         assert content(job.folder) == {}
 
 
-def test_a_node_without_the_folder_says_so(copied, tmp_path):
+def test_a_node_without_the_folder_reports_it(copied, tmp_path):
     job, sequence = copied
     outcome = ended(tasks.sequence_task(replace(job, folder=tmp_path / "elsewhere"), sequence))
     assert "expected a folder that every node has" in outcome.reason

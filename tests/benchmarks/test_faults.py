@@ -29,7 +29,7 @@ EXPECTED = {
     "corrupt": (None, 1),
     "nan": (None, 1),
     "silence": ("scan without points", 5),
-    "axes": ("does not fit the prior surface", 15),  # to the end of this drive: see below
+    "axes": ("does not fit the prior surface", 5),
     "millimetres": ("points lies over the lattice", 5),
     "jump": ("pose jump of 20", 13),
     "freeze": (None, 6),
@@ -61,7 +61,7 @@ def test_every_fault_has_an_expectation():
 def test_faults_are_survived_noticed_and_left_behind(name, kind):
     row, (note, bound) = rows(name)[kind], EXPECTED[kind]
     assert row["finite"]
-    assert row["recovered"] or kind == "axes"  # known regression, cause not isolated: up to 24 scans
+    assert row["recovered"]
     assert row["recovered_after"] <= bound
     if note is None:
         assert not row["diagnostics"]

@@ -3,6 +3,7 @@
 
 import json
 import re
+import signal
 import subprocess
 import sys
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 import yaml
 
+from roadbed.cli.screen import until_stopped
 from roadbed.config import Config
 from roadbed.config.ground import StcrfConfig
 from tests.cli.process import one_line_and_status_2, roadbed
@@ -53,7 +55,7 @@ def test_config_show_prints_what_config_check_accepts(tmp_path):
     assert Config.load(tmp_path / "paper.yaml") == Config.preset("paper")
 
 
-def test_config_show_says_what_each_parameter_means():
+def test_config_show_explains_each_parameter():
     lines = roadbed("config", "show").stdout.splitlines()
     meaning = StcrfConfig.model_fields["sigma_up"].description
     assert f"    sigma_up: 0.05  # {meaning}" in lines
@@ -172,3 +174,21 @@ def test_version():
     from roadbed import __version__
 
     assert roadbed("--version").stdout == f"roadbed {__version__}\n"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_asks_a_command_to_end_and_nohup_is_respected(number):
+    before = signal.getsignal(number)
+    with until_stopped() as stopped:
+        signal.raise_signal(number)
+        assert stopped.is_set()
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with until_stopped() as stopped:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stopped.is_set()
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -17,7 +17,7 @@ def folder(tmp_path):
     return tmp_path / "map"
 
 
-def test_show_says_what_is_there(folder):
+def test_show_describes_the_map(folder):
     shown = json.loads(roadbed("map", folder, "show", "--json").stdout)
     assert shown["nodes"] == 3600
     assert shown["square_metres"] == 3600

@@ -21,7 +21,7 @@ from tests.conftest import take_interrupts
 
 
 @pytest.fixture
-def drive(tmp_path):
+def sequence(tmp_path):
     """Seven scans of a road, 1.7 m under the sensor."""
     rng = np.random.default_rng(0)
     (tmp_path / "velodyne").mkdir()
@@ -43,18 +43,18 @@ def test_the_kind_of_source_can_be_named(cloud, tmp_path):
     one_line_and_status_2(roadbed("segment", mixed, "--source", "pdc"), "source 'pdc': expected one of fault")
 
 
-def test_run_takes_a_method_and_a_part_of_the_drive(drive):
+def test_run_takes_a_method_and_a_part_of_the_sequence(sequence):
     options = ("--method", "variance", "--start", "1", "--stride", "2", "--frames", "2", "--no-occupancy")
-    out = roadbed("run", drive, "-o", drive / "out", *options, "--json")
+    out = roadbed("run", sequence, "-o", sequence / "out", *options, "--json")
     assert out.returncode == 0, out.stderr
     assert json.loads(out.stdout)["frames"] == 2
-    assert sorted(path.stem for path in (drive / "out" / "labels").iterdir()) == ["000001", "000003"]
-    assert Config.load(drive / "out" / "config.yaml").ground.method == "variance"
+    assert sorted(path.stem for path in (sequence / "out" / "labels").iterdir()) == ["000001", "000003"]
+    assert Config.load(sequence / "out" / "config.yaml").ground.method == "variance"
 
 
-def test_a_known_height_is_used_as_it_is(drive):
+def test_a_known_height_is_used_as_it_is(sequence):
     def height(*options):
-        out = roadbed("segment", drive, "-o", drive / "out", "--force", "--json", *options)
+        out = roadbed("segment", sequence, "-o", sequence / "out", "--force", "--json", *options)
         return json.loads(out.stdout)["mounting_height_m"]
 
     assert height("--height", "1.62") == 1.62
@@ -103,8 +103,8 @@ def test_every_command_that_reads_a_source_has_the_same_options(command):
         assert choices in text
 
 
-def test_a_device_that_is_not_there_ends_in_one_line_and_status_2(drive):
-    for command in (("run", drive), ("segment", drive), ("evaluate", "ground", "sim:city?frames=1")):
+def test_a_device_that_is_not_there_ends_in_one_line_and_status_2(sequence):
+    for command in (("run", sequence), ("segment", sequence), ("evaluate", "ground", "sim:city?frames=1")):
         out = roadbed(*command, "--backend", "opencl", "--device", "no such device")
         assert out.returncode == 2
         assert out.stderr.count("\n") == 1
@@ -118,7 +118,7 @@ def test_evaluation_scores_the_part_that_was_asked_for():
     assert out["elevation_rmse_m"] < 0.5
 
 
-def test_the_viewer_tells_machines_where_it_is(tmp_path):
+def test_the_viewer_prints_its_address_as_json(tmp_path):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--port", "0", "--json"]
     viewer = subprocess.Popen(
         command,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole run from the command line: every file it promises, and numbers that fit the drive."""
+"""A whole run from the command line: every file it promises, and numbers that fit the sequence."""
 
 import json
 import re
@@ -58,11 +58,11 @@ def test_a_run_that_is_stopped_keeps_its_report(tmp_path, number):
 
 @pytest.mark.parametrize("sensor", ["vlp16", "lux4"])
 def test_simulated_folder_reads_back_and_scores_like_the_simulation(tmp_path, sensor):
-    written = roadbed("simulate", "city", "-o", tmp_path / "drive", "--frames", "2", "--sensor", sensor, "--json")
+    written = roadbed("simulate", "city", "-o", tmp_path / "sequence", "--frames", "2", "--sensor", sensor, "--json")
     assert written.returncode == 0, written.stderr
     scored, simulated = (
         json.loads(roadbed("evaluate", "ground", source, "--json").stdout)
-        for source in (tmp_path / "drive", f"sim:city?sensor={sensor}&frames=2")
+        for source in (tmp_path / "sequence", f"sim:city?sensor={sensor}&frames=2")
     )
     assert scored["frames"] == 2
     assert scored["protocol"] == "patchwork++"

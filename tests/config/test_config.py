@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A configuration is complete, survives YAML, and a wrong one is explained in one line."""
 
+from inspect import isclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel
 
 from roadbed.config import Config, Stage
 from roadbed.core.errors import ConfigError
@@ -160,3 +162,15 @@ def test_a_missing_or_binary_file_is_named(tmp_path):
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00\x01")
     with pytest.raises(ConfigError, match="expected a readable YAML"):
         Config.load(Path(tmp_path / "binary.yaml"))
+
+
+def test_the_number_of_fields_stays_small():
+    """What nobody should set is a named constant in the code, not a field."""
+
+    def fields(model):
+        for info in model.model_fields.values():
+            inner = [part for part in (info.annotation, *get_args(info.annotation)) if isclass(part)]
+            stages = [part for part in inner if issubclass(part, BaseModel)]
+            yield from (name for stage in stages for name in fields(stage)) if stages else (info,)
+
+    assert len(list(fields(Config))) <= 140

@@ -39,7 +39,8 @@ def test_defaults_bounds_and_units_are_the_models_own():
 
 def test_the_page_has_a_table_per_stage_and_no_broken_row():
     page = markdown(Config)
-    assert "## ground.mounting" in page
+    assert "| **mounting** | | | |" in page.split("## ground")[1]
+    assert "| `mounting.height` |" in page.split("## ground")[1].split("\n## ")[0]
     rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert len(rows) == len(list(paths(Config)))
     assert all(line.replace("\\|", "").count("|") == 7 for line in rows)

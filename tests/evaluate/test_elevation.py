@@ -89,7 +89,7 @@ def test_a_reference_lies_where_its_origin_and_spacing_say(tmp_path):
     assert scorer(1, ground_frame(seen(0.5, 0.0, 0.05))) is None
 
 
-def test_only_places_that_the_scan_supports_are_scored(tmp_path):
+def test_only_points_that_the_scan_supports_are_scored(tmp_path):
     scorer = reference(tmp_path, {(3, 1): 0.10, (1, 2): 0.1, (4, 3): 0.1})
     points = seen(0.5, 0.0, 0.05) + seen(-0.5, 0.5, 0.1, count=4) + seen(1.0, 1.0, 0.4)
     score = scorer(0, ground_frame(points))

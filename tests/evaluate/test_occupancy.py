@@ -15,8 +15,9 @@ from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.occupancy import evaluate_occupancy, mean_over_seeds
-from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer, inside
+from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
 from roadbed.evaluate.occupancy_truth import TruthScorer
+from roadbed.evaluate.tracking import inside
 
 LATTICE = Grid.centred(40.0, 20.0, 0.2)
 
@@ -171,7 +172,7 @@ def test_a_speed_has_settled_from_where_nine_of_ten_frames_are_within_10_percent
         assert car["settled_after_s"] == (settled if settled is None else pytest.approx(settled))
 
 
-def test_masks_hide_what_nobody_annotated(tmp_path):
+def test_masks_hide_what_is_not_annotated(tmp_path):
     file = tmp_path / "masks.json"
     x, y = LATTICE.x[20], LATTICE.y[90]
     file.write_text(json.dumps({"rectangles": [[x - 1, x + 1, y - 1, y + 1]], "strips": [[-19, -9, -18.9, -9, 0.5]]}))
@@ -186,7 +187,7 @@ def test_masks_find_what_passes_through_a_place():
         x = np.concatenate([ground_x.ravel(), [0.1 + 0.2 * k, 9.1]])
         y = np.concatenate([ground_y.ravel(), [0.1, 0.1]])
         height = np.concatenate([np.zeros(ground_x.size), [1.0, 1.0]])  # a passer, and a post at 9.1
-        masks.learn(x, y, height)
+        masks.update(x, y, height)
     places_x, places_y = np.array([2.1, 9.1, 5.0]), np.array([0.1, 0.1, 0.1])
     assert masks.covers(10, places_x, places_y).tolist() == [True, False, False]
     assert masks.covers(24, places_x, places_y).tolist() == [False, False, True]
@@ -252,7 +253,7 @@ def test_exact_cells_score_perfectly():
     assert out["calibration_error"] < 0.01
 
 
-def test_missing_and_confused_things_cost():
+def test_missing_and_confused_objects_cost():
     blind = scored(frame(0.0, [], [footprint(8, 4)]))
     assert blind["dynamic_iou"] == 0
     assert blind["free_space_violations_percent"] > 0
@@ -263,8 +264,8 @@ def test_missing_and_confused_things_cost():
     assert confused["standing_dynamic_percent"] == pytest.approx(100)
 
 
-def test_the_rim_of_a_thing_may_be_called_free():
-    """A cell that a thing only touches may well be mostly free; its inside may not."""
+def test_the_rim_of_an_object_may_be_called_free():
+    """A cell that an object only touches may well be mostly free; its inside may not."""
     for shrunk, violated in ((0.3, False), (1.0, True)):
         said = frame(0.0, [(footprint(-5, 0, 4 - shrunk, 2 - shrunk), (5.0, 0.0))], [footprint(8, 4)])
         assert (scored(said)["free_space_violations_percent"] > 0) == violated
@@ -276,7 +277,7 @@ def test_a_source_without_truth_is_refused(tmp_path):
         evaluate_occupancy(roadbed.open(tmp_path / "a.npy"))
 
 
-def test_a_simulated_drive_end_to_end():
+def test_a_simulated_sequence_end_to_end():
     out = evaluate_occupancy(roadbed.open("sim:parking?sensor=vlp16&frames=22"))
     assert out["against"] == "simulation"
     car = next(row for row in out["movers"] if row["kind"] == "car")

@@ -15,7 +15,7 @@ def box(x, y, length=4.0, width=2.0):
     return corners + np.array([x, y])
 
 
-def thing(number, x, y, extent=(4.0, 2.0)):
+def obj(number, x, y, extent=(4.0, 2.0)):
     return TrackedObject(
         id=number,
         position=np.array([x, y]),
@@ -39,7 +39,7 @@ def frames(said, hidden=()):
 
 
 def test_a_perfect_track():
-    out = frames(lambda k: [thing(1, 0.5 * k, 0.0)])
+    out = frames(lambda k: [obj(1, 0.5 * k, 0.0)])
     assert out["mota_percent"] == 100
     assert out["motp_m"] == pytest.approx(0)
     assert out["id_switches"] == out["fragments"] == out["split_percent"] == 0
@@ -49,19 +49,19 @@ def test_a_perfect_track():
 
 def test_each_mistake_counts_once():
     # Missed in three frames, found again under another number: a fragment, a switch, three misses.
-    out = frames(lambda k: [] if k in (10, 11, 12) else [thing(1 if k < 10 else 2, 0.5 * k, 0.0)])
+    out = frames(lambda k: [] if k in (10, 11, 12) else [obj(1 if k < 10 else 2, 0.5 * k, 0.0)])
     assert (out["missed_mover_frames"], out["fragments"], out["id_switches"]) == (3, 1, 1)
     assert out["mota_percent"] == pytest.approx(100 * (1 - 4 / 30))
     # What stands taken for a mover is false; so is the second half of a car, which is split.
-    out = frames(lambda k: [thing(1, 0.5 * k - 1, 0.0), thing(2, 0.5 * k + 1.5, 0.0), thing(3, 8, 6)])
+    out = frames(lambda k: [obj(1, 0.5 * k - 1, 0.0), obj(2, 0.5 * k + 1.5, 0.0), obj(3, 8, 6)])
     assert out["false_objects"] == 60
     assert out["split_percent"] == 100
     assert out["extent_within_25_percent"] == 100
-    assert frames(lambda k: [thing(1, 0.5 * k, 0.0, (2.0, 2.0))])["extent_within_25_percent"] == 0
+    assert frames(lambda k: [obj(1, 0.5 * k, 0.0, (2.0, 2.0))])["extent_within_25_percent"] == 0
 
 
 def test_a_mover_that_cannot_be_seen_is_neither_missed_nor_false():
-    out = frames(lambda k: [thing(1, 0.5 * k, 0.0)] if k != 11 else [], hidden=(10, 11, 12))
+    out = frames(lambda k: [obj(1, 0.5 * k, 0.0)] if k != 11 else [], hidden=(10, 11, 12))
     assert out["mover_frames"] == 27
     assert out["mota_percent"] == 100
     assert out["fragments"] == 0

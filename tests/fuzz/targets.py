@@ -31,6 +31,7 @@ from roadbed.mapping.tile_store import TileStore
 from roadbed.outputs.ros_messages.clouds import scan_of_cloud
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.simulate.sensors import SENSORS, load_rig
+from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.rosbag import RosbagSource
 from roadbed.sources.bags.transforms import TransformGraph, message_pose, stamp_seconds
@@ -38,10 +39,8 @@ from roadbed.sources.datasets.annotations import read_annotations
 from roadbed.sources.datasets.argoverse import read_city_poses, read_sweep
 from roadbed.sources.datasets.argoverse import read_mounts as read_argoverse_mounts
 from roadbed.sources.datasets.kitti_raw import read_timestamps
-from roadbed.sources.datasets.nuscenes import read_nuscenes
 from roadbed.sources.datasets.rig import read_mounts
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.formats.bin import read_bin
 from roadbed.sources.formats.las import read_las
 from roadbed.sources.formats.npy import read_npy, read_npz
 from roadbed.sources.formats.pcd import read_pcd
@@ -51,6 +50,7 @@ from roadbed.sources.sensors.ouster import PROFILES, FrameAssembler, read_metada
 from roadbed.sources.sensors.velodyne import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
+from tests.sources.formats.test_las import point_wise
 from tests.sources.sensors import ouster_files
 
 Make = Callable[[Random], bytes]
@@ -119,7 +119,17 @@ def las_files() -> tuple[bytes, ...]:
         stream = io.BytesIO()
         cloud.write(stream, do_compress=compressed)
         files.append(stream.getvalue())
-    return tuple(files)
+    return (*files, point_wise(files[0]))
+
+
+def read_first(path: Path) -> Scan:
+    return open_source(path)[0]
+
+
+def read_records(path: Path) -> Scan:
+    """Integers with a scale, as of NCLT."""
+    options = {"columns": "x,y,z,intensity,ring", "dtype": "uint16,uint16,uint16,uint8,uint8", "scale": "0.005"}
+    return open_source(path, offset="-100", **options)[0]
 
 
 def read_bag(path: Path) -> None:
@@ -345,15 +355,16 @@ _TEXT_WORDS = (b" ", b"\n", b"nan", b"inf", b"1e999", b"#", b"\0", b"\xff", b"\x
 def all_targets() -> tuple[Target, ...]:
     ros1, database = (seeds(lambda kind=kind: (bags.written(kind)[0],)) for kind in ("ros1", "sqlite3"))
     metadata = seeds(lambda: (bags.written("mcap")[1],))
-    binary = lambda rng: rng.randbytes(rng.choice((0, 16, 20, 80, 160, 81)))  # noqa: E731
+    binary = lambda rng: rng.randbytes(rng.choice((0, 16, 20, 80, 160, 81, 4800)))  # noqa: E731
     return (
         Target("pcd", damaged([clouds.pcd], _PCD_WORDS), file("case.pcd", read_pcd)),
         Target("ply", damaged([clouds.ply], _PLY_WORDS), file("case.ply", read_ply)),
         Target("las", damaged([seeds(las_files)], whole=0.01), file("case.las", read_las)),
         Target("npy", damaged([clouds.npy], _NPY_WORDS), file("case.npy", read_npy)),
         Target("npz", damaged([clouds.npz]), file("case.npz", read_npz)),
-        Target("kitti", damaged([binary]), file("case.bin", read_bin)),
-        Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_nuscenes)),
+        Target("kitti", damaged([binary]), file("case.bin", read_first)),
+        Target("nuscenes", damaged([binary]), file("case.pcd.bin", read_first)),
+        Target("records", damaged([binary]), file("case.bin", read_records)),
         Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
         Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
         Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),

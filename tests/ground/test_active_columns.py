@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Only a part of the lattice is computed: spans cover what was seen, and what lay there before leaves no trace."""
+"""Only the active columns are computed: they cover what was seen, and what lay there before leaves no trace."""
 
 from dataclasses import replace
 
@@ -15,11 +15,11 @@ from roadbed.ground.stcrf.arrays import ActiveNodes, Field
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.model import COARSE_KNOWS
 from roadbed.ground.stcrf.points.active_columns_cpu import VECTOR, clear_outside, find_active_columns
-from roadbed.ground.stcrf.start.start_cpu import spread_coarse
+from roadbed.ground.stcrf.start.start_cpu import blend_coarse
 from tests.ground import engines
 
 
-def listed(nodes):
+def active_nodes(nodes):
     """The list of some nodes of a lattice, (rows, columns) of truth values."""
     ends = np.concatenate([[0], np.cumsum(nodes.sum(axis=1))])
     return ActiveNodes(np.flatnonzero(nodes).astype(np.int32), ends.astype(np.int32))
@@ -28,16 +28,16 @@ def listed(nodes):
 @given(st.integers(1, 40), st.integers(1, 70), st.integers(0, 5), st.integers(0, 2**32 - 1), st.floats(0, 1))
 def test_spans_cover_the_points_and_stay_inside_the_buffers(rows, columns, reach, seed, share):
     field = Field(rows, columns, 1.0, 4, VECTOR)
-    spans = field.spans
+    active_columns = field.active_columns
     seen = np.random.default_rng(seed).random((rows, columns)) < share
-    find_active_columns(listed(seen), field.prior, False, field.shape, reach, spans)
+    find_active_columns(active_nodes(seen), field.prior, False, field.shape, reach, active_columns)
     stride = field.data.shape[2]
     # Sums along x also read the node after the last of a span.
-    assert max(spans.hi.max(), spans.wide_hi.max()) + 1 <= stride
+    assert max(active_columns.hi.max(), active_columns.wide_hi.max()) + 1 <= stride
     for row, column in np.argwhere(seen):
-        assert spans.lo[row] <= column + 1 < spans.hi[row]
-        assert (spans.wide_lo[row : row + 3] <= spans.lo[row]).all()
-        assert (spans.wide_hi[row : row + 3] >= spans.hi[row]).all()
+        assert active_columns.lo[row] <= column + 1 < active_columns.hi[row]
+        assert (active_columns.wide_lo[row : row + 3] <= active_columns.lo[row]).all()
+        assert (active_columns.wide_hi[row : row + 3] >= active_columns.hi[row]).all()
 
 
 @given(st.integers(1, 12), st.integers(1, 40), st.integers(0, 3), st.integers(0, 2**32 - 1), st.booleans())
@@ -45,20 +45,24 @@ def test_spans_are_those_of_the_points_and_the_prior_together(rows, columns, rea
     field, rng = Field(rows, columns, 1.0, 4, VECTOR), np.random.default_rng(seed)
     seen, known = rng.random((2, rows, columns)) < rng.random(2)[:, None, None] ** 4
     field.prior[1:-1, 0, 1 : columns + 1] = known
-    find_active_columns(listed(seen), field.prior, use_prior, field.shape, reach, field.spans)
+    find_active_columns(active_nodes(seen), field.prior, use_prior, field.shape, reach, field.active_columns)
     both = Field(rows, columns, 1.0, 4, VECTOR)
-    find_active_columns(listed(seen | (known & use_prior)), both.prior, False, both.shape, reach, both.spans)
-    for found, expected in zip(field.spans, both.spans):
+    find_active_columns(
+        active_nodes(seen | (known & use_prior)), both.prior, False, both.shape, reach, both.active_columns
+    )
+    for found, expected in zip(field.active_columns, both.active_columns):
         np.testing.assert_array_equal(found, expected)
 
 
 def test_what_an_earlier_frame_wrote_outside_of_this_ones_spans_is_cleared():
     field, rng = Field(30, 40, 1.0, 4, VECTOR), np.random.default_rng(4)
     for share in (0.02, 0.002, 0.0, 0.01):
-        find_active_columns(listed(rng.random((30, 40)) < share), field.prior, False, field.shape, 2, field.spans)
-        clear_outside(field.information, field.written, field.spans)
+        find_active_columns(
+            active_nodes(rng.random((30, 40)) < share), field.prior, False, field.shape, 2, field.active_columns
+        )
+        clear_outside(field.information, field.written, field.active_columns)
         inside = np.zeros(field.data.shape[::2], bool)
-        for row, (lo, hi) in enumerate(zip(field.spans.lo, field.spans.hi)):
+        for row, (lo, hi) in enumerate(zip(field.active_columns.lo, field.active_columns.hi)):
             inside[row + 1, lo:hi] = True
         assert not field.information.transpose(0, 2, 1, 3)[:, :, ~inside].any()
         for buffer in field.information:
@@ -107,7 +111,7 @@ def test_what_is_kept_and_moved_lies_between_its_ends_and_nothing_beside_them():
 
 
 def blended(wide, ratio, before):
-    """The result of `spread_coarse`, node by node in float64."""
+    """The result of `blend_coarse`, node by node in float64."""
     rows, columns = before.shape[0] - 2, wide.shape.columns * ratio
     expected = before.astype(np.float64)
     for row in range(rows):
@@ -133,21 +137,23 @@ def test_inside_and_outside_of_spans_fine_nodes_expect_what_the_wide_ones_around
     wide, fine = Field(7, 9, ratio * 0.5, 4, VECTOR), Field(7 * ratio, 9 * ratio, 0.5, 4, VECTOR)
     seen = np.zeros((7, 9), bool)
     seen[2:4, 3] = seen[5, 7] = True
-    find_active_columns(listed(seen), wide.prior, False, wide.shape, 1, wide.spans)
-    for row, (lo, hi) in enumerate(zip(wide.spans.lo, wide.spans.hi)):
+    find_active_columns(active_nodes(seen), wide.prior, False, wide.shape, 1, wide.active_columns)
+    for row, (lo, hi) in enumerate(zip(wide.active_columns.lo, wide.active_columns.hi)):
         wide.information[0, row + 1, 0, lo : min(hi, 10)] = rng.uniform(0.01, 5, max(min(hi, 10) - lo, 0))
     wide.mean[:] = rng.normal(0, 1, wide.mean.shape)
     points = np.zeros((7 * ratio, 9 * ratio), bool)
     points[3 * ratio :, 4 * ratio] = True
-    find_active_columns(listed(points), fine.prior, False, fine.shape, 1, fine.spans)
+    find_active_columns(active_nodes(points), fine.prior, False, fine.shape, 1, fine.active_columns)
     before = rng.normal(0, 1, fine.mean.shape).astype(np.float32)
-    given = (wide.information[0], wide.mean, wide.spans, wide.shape), ratio, 9 * ratio, fine.spans
+    given = (wide.information[0], wide.mean, wide.active_columns, wide.shape), ratio, 9 * ratio, fine.active_columns
     inside, outside = before.copy(), before.copy()
     for first in (0, 3 * ratio):  # in ranges of rows, as threads do it
-        spread_coarse(first, first + 4 * ratio, *given, True, before, inside)
-        spread_coarse(first, first + 4 * ratio, *given, False, outside, outside)
+        blend_coarse(first, first + 4 * ratio, *given, True, before, inside)
+        blend_coarse(first, first + 4 * ratio, *given, False, outside, outside)
     expected, told = blended(wide, ratio, before), 0
-    for row, (lo, hi) in enumerate(zip(fine.spans.lo, np.maximum(fine.spans.lo, fine.spans.hi))):
+    for row, (lo, hi) in enumerate(
+        zip(fine.active_columns.lo, np.maximum(fine.active_columns.lo, fine.active_columns.hi))
+    ):
         column = np.arange(1, 9 * ratio + 1)
         within = (column >= lo) & (column < hi)
         for found, where in ((inside, within), (outside, ~within)):

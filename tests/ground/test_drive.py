@@ -87,7 +87,7 @@ def test_heights_are_counted_from_near_the_road_on_a_long_climb():
     for k in range(14):
         x, z = 2.0 * k, 1.2 * k
         T_world_vehicle = Pose.from_euler(x, 0, z)
-        moment = timeline.judge(0.1 * k, ("lidar",), T_world_vehicle)
+        moment = timeline.update(0.1 * k, ("lidar",), T_world_vehicle)
         place, _ = grid.follow(
             T_world_vehicle, Mounting(T_vehicle_sensor=Pose.from_euler(z=1.8), estimated=False), moment
         )

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import roadbed
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
+from roadbed.ground.mounting.level_surfaces import level_surfaces
 
 
 def street(seed=0, n=20000):
@@ -107,3 +110,56 @@ def test_sensor_that_is_moved_during_a_drive_is_noticed():
         diagnostics += [note for note in frame.diagnostics if "mounting" in note]
     assert len(diagnostics) == 1
     assert frame.mounting.height == pytest.approx(1.6, abs=0.05)
+
+
+def room(height, floor=True, ceiling=2.5, seed=0):
+    """A room of 6 x 5 m around a sensor `height` m over the floor: floor, walls, ceiling, in the sensor frame."""
+    random = np.random.default_rng(seed)
+    x, y, z = random.uniform([-3, -2.5, 0], [3, 2.5, ceiling], (24000, 3)).T
+    side = random.integers(0, 3, len(x))
+    x = np.where((side == 0) & (random.random(len(x)) < 0.5), np.sign(x) * 3, x)
+    y = np.where((side == 0) & (np.abs(x) < 3), np.sign(y) * 2.5, y)
+    z = np.where(side == 1, 0.0, np.where(side == 2, ceiling, z)) + random.normal(0, 0.01, len(x))
+    points = np.stack([x, y, z - height], axis=1)
+    return points[(side != 1) | floor].astype(np.float32)
+
+
+def test_a_room_with_a_ceiling_is_not_upside_down():
+    for height in (0.35, 0.8, 1.2):
+        frame = GroundFilter()(room(height))
+        assert frame.mounting.height == pytest.approx(height, abs=0.05)
+        assert abs(np.degrees(frame.mounting.T_vehicle_sensor.roll)) < 2
+
+
+def test_a_given_height_without_ground_there_says_so():
+    config = Config.parse({"ground": {"mounting": {"height": 1.5}}})
+    note = GroundFilter(config)(room(0.5)).diagnostics[0]
+    assert note.startswith("no ground 1.10 to 1.90 m below lidar (given height 1.5 m)")
+    assert note.endswith("level surfaces around the sensor: 0.48 m below, 1.98 m above")
+    assert GroundFilter(Config.parse({"ground": {"mounting": {"height": 0.5}}}))(room(0.5)).diagnostics == ()
+
+
+@pytest.mark.parametrize("name", ["hesai_40p", "hesai_xt32", "hesai_qt128"])
+def test_a_sensor_on_a_desk_is_doubtful_and_the_level_surfaces_are_named(real_data, name):
+    frame = GroundFilter()(roadbed.open(str(real_data / "recordings" / f"{name}.pcd"))[0])
+    assert any(note.startswith("mounting of lidar is doubtful") for note in frame.diagnostics)
+    assert frame.mounting.T_vehicle_sensor.rotation[2, 2] > 0.9  # upright, although a ceiling is in view
+
+
+@pytest.mark.parametrize("name", ["velo_vlp32", "autoware_test"])
+def test_a_sure_mounting_is_not_doubted(real_data, name):
+    assert GroundFilter()(roadbed.open(str(real_data / "recordings" / f"{name}.pcd"))[0]).diagnostics == ()
+
+
+@given(st.floats(-1.4, -0.2), st.floats(0.3, 2.5))
+def test_level_surfaces_are_found_between_walls(floor, ceiling):
+    found = level_surfaces(room(-floor, ceiling=ceiling - floor))
+    assert np.abs(np.subtract.outer([floor, ceiling], found)).min(axis=1).max() <= 0.06
+
+
+def test_the_median_of_the_first_scans_is_kept_and_the_next_scan_does_not_count():
+    estimator = MountingEstimator(Config().ground.mounting)
+    heights = [*np.linspace(1.60, 1.60 + 0.02 * (_FIRST_SCANS - 1), _FIRST_SCANS), 1.90]
+    found = [estimator.track((street(n=5000) - [0, 0, height]).astype(np.float32))[0].height for height in heights]
+    assert found[-2] == pytest.approx(np.median(heights[:-1]), abs=0.01)
+    assert found[-1] == found[-2]

@@ -40,7 +40,7 @@ def places(runs: Runs, count: int) -> np.ndarray:
             first, last = runs.first[run : run + 2]
             assert first < last
             assert first // LANES == (last - 1) // LANES
-            place[first:last] = runs.place[run] + np.arange(last - first)
+            place[first:last] = runs.position[run] + np.arange(last - first)
             run += 1
     return place
 
@@ -72,6 +72,6 @@ def test_every_point_comes_to_its_node_in_the_order_of_the_scan(count, threads):
     np.testing.assert_allclose(found.y[: len(order)], (place[:, 1] - row - 0.5)[order], atol=1e-5)
     assert np.array_equal(found.z[: len(order)], points[order, 2])
     assert np.array_equal(found.mark[: len(order)] > 0, frame.exclude.non_ground[order])
-    listed = found.listed.nodes[: found.listed.row[-1]]
-    assert np.array_equal(listed, np.unique(node[inside]))
-    assert np.array_equal(found.listed.row, np.searchsorted(listed, np.arange(ROWS + 1) * COLUMNS))
+    active_nodes = found.active_nodes.nodes[: found.active_nodes.row[-1]]
+    assert np.array_equal(active_nodes, np.unique(node[inside]))
+    assert np.array_equal(found.active_nodes.row, np.searchsorted(active_nodes, np.arange(ROWS + 1) * COLUMNS))

@@ -60,7 +60,7 @@ class OnDevice:
             frame["count"], frame["has_non_ground"] = len(scan), views is not None
             if views is not None:
                 frame["sensors"] = len(views.origins)
-                self._visibility.look(views, slot)
+                self._visibility.set_views(views, slot)
         device.enqueue(self._frames, buffers.frames)
         self._visibility.graph.run()
         found = [device.download(buffers.non_ground, slot * buffers.capacity, len(s)) for slot, s in enumerate(scans)]

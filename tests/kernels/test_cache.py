@@ -2,6 +2,7 @@
 """Compiled kernels on disk: found again, never stale after an edit, and never read from a folder others can write."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -130,12 +131,18 @@ def double(x):
     return 2 * x
 
 
-@pytest.mark.parametrize("owner", ["others may write", "another user", "not writable"])
-def test_a_folder_that_others_can_write_is_not_used(fresh, owner, monkeypatch):
+@pytest.mark.parametrize("named", ["user cache", "NUMBA_CACHE_DIR"])
+@pytest.mark.parametrize("owner", ["others may write", "others may replace it", "another user", "not writable"])
+def test_a_folder_that_others_can_write_is_not_used(fresh, owner, named, monkeypatch, tmp_path):
     """Numba unpickles what it finds there."""
+    if named == "NUMBA_CACHE_DIR":
+        monkeypatch.setattr(cache._config, "CACHE_DIR", str(tmp_path / "named"))
+        fresh = cache.folder()
     fresh.mkdir(parents=True)
     if owner == "others may write":
         fresh.chmod(0o770)
+    elif owner == "others may replace it":
+        fresh.parent.chmod(0o777)
     elif owner == "another user":
         monkeypatch.setattr(os, "getuid", lambda: 12345)
     else:
@@ -145,6 +152,56 @@ def test_a_folder_that_others_can_write_is_not_used(fresh, owner, monkeypatch):
     assert [kernel(np.float32(2)) for kernel in kernels] == [4, 4]
     assert len(told) == 1
     assert list(fresh.iterdir()) == []
+
+
+def test_a_sticky_folder_above_is_as_safe_as_tmp(fresh):
+    fresh.parent.mkdir(parents=True)
+    fresh.parent.chmod(0o1777)
+    assert njit(cache=True)(double)(3) == 6
+    assert list(fresh.rglob("*.nbi"))
+
+
+def test_modes_are_private_whatever_the_umask(package, tmp_path):
+    command = [sys.executable, "-B", "-c", MAIN]
+    environment = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": str(tmp_path)}
+    run(package, "", XDG_CACHE_HOME=str(tmp_path / "other"))  # writes the kernel's source
+    for mask in (0, 0o027):
+        subprocess.run(command, env=environment, umask=mask, timeout=600, check=True, capture_output=True)
+        folder = tmp_path / "roadbed" / "kernels"
+        modes = {path.is_dir(): path.stat().st_mode & 0o777 for path in [folder, *folder.rglob("*")]}
+        assert modes == {True: 0o700, False: 0o600}
+
+
+def test_files_that_others_could_have_written_are_not_loaded(fresh, monkeypatch):
+    """A planted index is unpickled by Numba: here it would leave a mark."""
+    mark = fresh.parent / "ran"
+    assert njit(cache=True)(double)(3) == 6
+    (index,) = fresh.rglob("*.nbi")
+    planted = pickle.dumps(Planted(str(mark)))
+
+    def start_again():
+        cache._is_usable.cache_clear()
+        cache._prepare.cache_clear()
+        assert njit(cache=True)(double)(3) == 6
+        assert not mark.exists()
+
+    index.write_bytes(planted)
+    index.chmod(0o666)
+    fresh.chmod(0o755)  # others could get there
+    start_again()
+    os.truncate(index, 0)
+    index.write_bytes(planted)
+    if os.getuid() == 0:
+        os.chown(index, 12345, 12345)
+        start_again()
+
+
+class Planted:
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (Path(self.mark),)
 
 
 def test_folders_that_nobody_used_for_long_are_removed(fresh):

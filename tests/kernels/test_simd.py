@@ -13,23 +13,23 @@ from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
-    bits,
+    all_zero,
     exp2_lanes,
     floor,
-    is_empty,
-    larger,
+    lacks_bits,
+    lane_indices,
     load,
     load_points,
-    none_of,
-    numbers,
-    smaller,
+    mask_bits,
+    maximum,
+    minimum,
     splat,
     store,
     store_first,
+    to_int32,
     where,
-    whole,
 )
-from roadbed.kernels.simd_reductions import least, total
+from roadbed.kernels.simd_reductions import min_lanes, sum_lanes
 
 RNG = np.random.default_rng(5)
 
@@ -39,10 +39,10 @@ def every_operator(planes, out):
     for c in range(U(0), U(planes.shape[1]), STEP):
         a, b = load(planes, (0, c)), load(planes, (1, c))
         store(out, (0, c), (a + b) * F(2) - a / b)
-        store(out, (1, c), where((a < b) & (F(0.5) >= a), larger(a, splat(F(0.25))), floor(b * F(3))))
+        store(out, (1, c), where((a < b) & (F(0.5) >= a), maximum(a, splat(F(0.25))), floor(b * F(3))))
         store(out, (2, c), exp2_lanes(F(0) - a * a * F(40)))
-        store(out, (3, c), splat(total(a)))
-        store(out, (4, c), splat(least(b)) + numbers())
+        store(out, (3, c), splat(sum_lanes(a)))
+        store(out, (4, c), splat(min_lanes(b)) + lane_indices())
 
 
 @njit(nogil=True)
@@ -51,16 +51,16 @@ def coordinates(points, marks, out):
         x, y, z = load_points(points, k)
         store(out, (0, k), x)
         store(out, (1, k), y)
-        store(out, (2, k), where(none_of(marks, k, np.uint16(0x8001)), z, splat(F(-1))))
+        store(out, (2, k), where(lacks_bits(marks, k, np.uint16(0x8001)), z, splat(F(-1))))
 
 
 @njit(nogil=True)
 def whole_numbers(values, counts, own, out, begins, empty):
     for n, k in enumerate(range(U(0), U(values.shape[0]), STEP)):
-        cell = whole(load(values, k)) * np.int32(3) + load(counts, k)
-        store(out, k, where(none_of(own, k, np.uint8(1)), cell, splat(np.int32(-7))))
-        begins[n] = bits(load(out, k) != splat(np.int32(-7)))
-        empty[n] = is_empty(counts, k)
+        cell = to_int32(load(values, k)) * np.int32(3) + load(counts, k)
+        store(out, k, where(lacks_bits(own, k, np.uint8(1)), cell, splat(np.int32(-7))))
+        begins[n] = mask_bits(load(out, k) != splat(np.int32(-7)))
+        empty[n] = all_zero(counts, k)
 
 
 def test_whole_numbers_compute_what_numpy_does():
@@ -78,9 +78,9 @@ def test_whole_numbers_compute_what_numpy_does():
 def first_lanes(values, counts, out, whole_out, small):
     for n in range(U(counts.shape[0])):
         lanes = load(values, n * STEP)
-        store_first(out, n * STEP + U(1), smaller(lanes, splat(F(0.5))), counts[n])
-        store_first(whole_out, n * STEP + U(1), whole(lanes * F(1000)), counts[n])
-        store(small, n * STEP, whole(lanes * F(1000)))
+        store_first(out, n * STEP + U(1), minimum(lanes, splat(F(0.5))), counts[n])
+        store_first(whole_out, n * STEP + U(1), to_int32(lanes * F(1000)), counts[n])
+        store(small, n * STEP, to_int32(lanes * F(1000)))
 
 
 def test_the_first_lanes_alone_are_stored():

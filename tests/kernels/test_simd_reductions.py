@@ -12,8 +12,19 @@ import pytest
 from roadbed.kernels import simd_reductions as across_lanes
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import LANES, STEP, load, load_flat, none_of, splat, store, store_first, store_flat, whole
-from roadbed.kernels.simd_reductions import chosen, how_many, look_up, store_across, total, totals
+from roadbed.kernels.simd import (
+    LANES,
+    STEP,
+    lacks_bits,
+    load,
+    load_flat,
+    splat,
+    store,
+    store_first,
+    store_flat,
+    to_int32,
+)
+from roadbed.kernels.simd_reductions import compress, count_true, gather, store_column, sum_each, sum_lanes
 
 RNG = np.random.default_rng(8)
 
@@ -21,10 +32,12 @@ RNG = np.random.default_rng(8)
 def list_chosen(values, left_out, out, whole_out):
     place = U(0)
     for k in range(U(0), U(values.shape[0]), STEP):
-        mask = none_of(left_out, k, np.uint8(1)) & (load(values, k) < F(0.9)) | (load(values, k) < F(0.1))
-        store_first(out, place, chosen(mask, load(values, k)), how_many(mask))
-        store_first(whole_out, place, chosen(mask, whole(load(values, k) * F(1000)) & np.int32(0xFF)), how_many(mask))
-        place += U(how_many(mask))
+        mask = lacks_bits(left_out, k, np.uint8(1)) & (load(values, k) < F(0.9)) | (load(values, k) < F(0.1))
+        store_first(out, place, compress(mask, load(values, k)), count_true(mask))
+        store_first(
+            whole_out, place, compress(mask, to_int32(load(values, k) * F(1000)) & np.int32(0xFF)), count_true(mask)
+        )
+        place += U(count_true(mask))
     return place
 
 
@@ -48,9 +61,9 @@ def test_chosen_lanes_follow_each_other(by_hand, monkeypatch):
 def sums(vectors, together, alone):
     a, b, c, d = load(vectors, (0, 0)), load(vectors, (1, 0)), load(vectors, (2, 0)), load(vectors, (3, 0))
     e, f, g, h = load(vectors, (4, 0)), load(vectors, (5, 0)), load(vectors, (6, 0)), load(vectors, (7, 0))
-    store_across(together, (1, 2), totals((a, b, c, d, e, f, g, h)))
+    store_column(together, (1, 2), sum_each((a, b, c, d, e, f, g, h)))
     for k in range(LANES):
-        alone[k] = total(load(vectors, (k, 0)))
+        alone[k] = sum_lanes(load(vectors, (k, 0)))
 
 
 def test_sums_of_eight_vectors_are_those_of_each_to_the_last_bit():
@@ -64,7 +77,7 @@ def test_sums_of_eight_vectors_are_those_of_each_to_the_last_bit():
 
 @njit(nogil=True)
 def looked_up(table, places, offset, out):
-    store(out, 0, look_up(table, load(places, 0), offset))
+    store(out, 0, gather(table, load(places, 0), offset))
 
 
 @pytest.mark.parametrize("shape", [(105,), (3, 5, 7)])
@@ -92,9 +105,9 @@ def test_planes_are_found_by_their_places():
 
 _BEYOND = """
 import numpy as np
-from roadbed.kernels.simd_reductions import look_up, store_across
+from roadbed.kernels.simd_reductions import gather, store_column
 from roadbed.kernels.jit import njit
-from roadbed.kernels.simd import load, load_flat, store, store_first, store_flat, whole
+from roadbed.kernels.simd import load, load_flat, store, store_first, store_flat, to_int32
 
 @njit()
 def read(planes, place, out):
@@ -106,11 +119,11 @@ def write(planes, place, out):
 
 @njit()
 def across(planes, row, out):
-    store_across(planes, (row - 8, 0), load(out, 0))
+    store_column(planes, (row - 8, 0), load(out, 0))
 
 @njit()
 def look(planes, place, out):
-    store(out, 0, look_up(planes, whole(load(out, 0)), place + 7))
+    store(out, 0, gather(planes, to_int32(load(out, 0)), place + 7))
 
 @njit()
 def none(planes, place, out):

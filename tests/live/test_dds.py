@@ -3,6 +3,7 @@
 
 import pickle
 import signal
+import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -15,6 +16,7 @@ from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes
+from tests.live.two_machines import OTHER, ROBOT, TwoMachines, run
 from tests.reserved import reserved
 
 HERE = ROOT / "tests" / "live"
@@ -87,6 +89,54 @@ def test_sockets_hold_as_much_of_a_cloud_as_the_system_lets_them(domain):
     for size, most in ((received, "rmem_max"), (sent, "wmem_max")):
         allowed = int((Path("/proc/sys/net/core") / most).read_text())
         assert size >= 2 * min(allowed, 4 << 20)  # Linux doubles what it is asked for, for its own bookkeeping
+
+
+JOINED = """
+import sys
+from roadbed.live.dds import Dds
+joined = Dds()
+print(joined.address, flush=True)
+sys.stdin.read()
+joined.close()
+"""
+# A closed port answers, so that the second packet is refused; an open one takes both.
+KNOCK = """
+import socket, sys, time
+address, *ports = sys.argv[1:]
+for port in map(int, ports):
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as knocking:
+        knocking.connect((address, port))
+        try:
+            for _ in range(2):
+                knocking.send(b"RTPS")
+                time.sleep(0.2)
+        except ConnectionRefusedError:
+            continue
+    print(port)
+"""
+
+
+def open_ports(words, address, ports):
+    command = [*words, sys.executable, "-c", KNOCK, address, *map(str, ports)]
+    return [int(port) for port in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
+
+
+@pytest.mark.parametrize("multicast", ["off", "on"])
+def test_another_machine_finds_no_open_port_unless_the_network_is_named(domain, multicast):
+    ports = [7400 + 250 * 7 + k for k in (0, 10, 11)]  # of the RTPS standard: multicast, discovery and data
+    with TwoMachines() as machines:
+        run(*machines.on_robot, "ip", "link", "set", "lo", "multicast", multicast)
+        alone = domain.start("alone", *machines.on_robot, "env", "ROS_DOMAIN_ID=7", sys.executable, "-c", JOINED)
+        domain.wait_for("alone", "DDS domain 7 on loopback")
+        own = ports if multicast == "on" else ports[1:]
+        assert open_ports(machines.on_robot, "127.0.0.1", ports) == own
+        assert open_ports(machines.on_other, ROBOT, ports) == []
+        domain.stop(alone)
+        settings = ("ROS_DOMAIN_ID=7", "ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", f"ROS_STATIC_PEERS={OTHER}")
+        domain.start("open", *machines.on_robot, "env", *settings, sys.executable, "-c", JOINED)
+        domain.wait_for("open", f"DDS domain 7 on the network, with the peers {OTHER}")
+        assert "other machines can read the results and change parameters" in domain.said("open")
+        assert open_ports(machines.on_other, ROBOT, ports) == ports[1:]
 
 
 def test_a_domain_that_does_not_exist_is_one_line(domain, tmp_path):

@@ -6,6 +6,7 @@ import pickle
 import shutil
 import signal
 import socket
+from xmlrpc.client import ServerProxy
 
 import numpy as np
 import pytest
@@ -132,6 +133,45 @@ def test_trouble_on_the_graph_is_reported_and_survived(graph):
     assert RosMessages(1).from_bytes(found["/diagnostics"][-1], DIAGNOSTICS).status[0].name == "roadbed: pipeline"
     assert graph.stop(node) == 0
     wait_until(lambda: "scans in" in graph.said("node"))
+
+
+FALSE_MASTER = """
+import sys
+from xmlrpc.server import SimpleXMLRPCServer
+server = SimpleXMLRPCServer(("127.0.0.1", int(sys.argv[1])), logRequests=False)
+server.register_function(lambda name: [1, "", [[], [], []]], "getSystemState")
+server.register_function(lambda *given: 1 / 0, "registerPublisher")
+print("ready", flush=True)
+server.serve_forever()
+"""
+
+
+def test_a_master_that_dies_during_the_registration_is_found_again(graph):
+    """And the next one knows everything again: /rosout and the logger services too."""
+    master = start_bare_master(graph, "master")
+    node = start_node(graph, "--no-occupancy")
+    state = known_to_master(graph)
+    assert "/rosout" in state[0]
+    assert "/roadbed/get_loggers" in state[2]
+    for turn in range(2):
+        graph.stop(master, signal.SIGKILL)
+        graph.wait_for("node", "the master does not answer", turn + 1)
+        # It answers, then fails in the middle of the registration.
+        name = f"false-{turn}"
+        false = graph.start(name, "/usr/bin/python3", "-c", FALSE_MASTER, str(graph.port))
+        graph.wait_for("node", "the master answers with Fault", turn + 1)
+        graph.stop(false, signal.SIGKILL)
+        master = start_bare_master(graph, f"master-{turn}")
+        graph.wait_for("node", "registered again", turn + 1)
+        wait_until(lambda: known_to_master(graph) == state, lambda: f"{known_to_master(graph)} and {state}")
+    assert "Traceback" not in graph.said("node")
+    assert graph.stop(node) == 0
+
+
+def known_to_master(graph):
+    """Topics published, topics subscribed and services of the node."""
+    state = ServerProxy(f"http://127.0.0.1:{graph.port}").getSystemState("/test")[2]
+    return [{entry for entry, nodes in kind if "/roadbed" in nodes} for kind in state]
 
 
 def test_a_subscriber_that_is_too_slow_is_named_and_keeps_nobody_up(graph):

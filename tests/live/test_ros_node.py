@@ -2,11 +2,13 @@
 """The node between its topics, without a wire: what comes in broken, late or from unknown frames."""
 
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from roadbed import Config, InputError, Pose
+from roadbed.live import ros_node
 from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
@@ -187,11 +189,14 @@ def test_odometry_of_another_body_is_moved_to_the_vehicle(wire, start):
 
 def test_parameters_change_while_it_runs_and_wrong_ones_do_not(wire, start):
     node = start(pose_wait=0.1)
-    for text in ("ground: {labels: {treshold: 0.3}}", "[1, 2]", "ground: {"):
+    fixed = ("backend: opencl", "device: 1", "{live: {queue: 1}, ground: {labels: {threshold: 0.3}}}")
+    for text in ("ground: {labels: {treshold: 0.3}}", "[1, 2]", "ground: {", *fixed):
         wire.bring("/roadbed/change", wire.messages.make(STRING, data=text))
     assert node.stream.config.ground.labels.threshold == 0.25
     assert "did you mean threshold?" in wire.said[0]
-    assert len(wire.said) == 3
+    assert len(wire.said) == 6
+    for name, line in zip(("backend", "device", "live"), wire.said[3:], strict=True):
+        assert f"/roadbed/change: {name}: expected at the start of the node" in line
     wire.bring("/roadbed/change", wire.messages.make(STRING, data="ground: {labels: {threshold: 0.3}}"))
     assert node.stream.config.ground.labels.threshold == 0.3
     wire.bring("/points", wire.cloud(1.0))
@@ -210,6 +215,46 @@ def test_diagnostics_tell_rate_latency_and_losses(wire, start):
     assert "ground_ms" in values
     assert values["/points/refused"] == "1"
     assert values["lidar/received"] == "1"
+
+
+def test_a_sensor_that_falls_silent_raises_the_level_and_is_logged_each_time(wire, start, monkeypatch):
+    clock = SimpleNamespace(now=1000.0)
+    monkeypatch.setattr(ros_node, "monotonic", lambda: clock.now)
+    start(pose_wait=0.1)
+
+    def next_status():
+        message = wire.wait("/diagnostics", sum(topic == "/diagnostics" for topic, _ in wire.sent) + 2)[-1]
+        return wire.messages.from_bytes(message, DIAGNOSTICS).status[0]
+
+    assert next_status().level == 0
+    for times in (1, 2):
+        clock.now += 5
+        status = next_status()
+        assert (status.level, status.message) == (2, "/points: no cloud for 5 s")
+        assert wire.said.count("/points: no cloud for 3 s") == times
+        wire.bring("/points", wire.cloud(float(times)))
+        assert next_status().level == 0
+        clock.now += 2
+        next_status()
+        clock.now += 1.5
+        assert next_status().level == 2
+        assert wire.said.count("/points: no cloud for 3 s") == times  # so soon it is the same silence
+        wire.bring("/points", wire.cloud(times + 0.5))
+        for _ in range(5):
+            clock.now += 2
+            wire.bring("/points", wire.cloud(times + 0.6))
+            next_status()
+
+
+def test_lost_scans_are_logged(wire, start):
+    start(pose_wait=0.1)
+    wire.callback["/points"][1](b"")
+    for number in range(PATIENCE):
+        wire.wait("/diagnostics", number + 1)
+        if "1 scans were lost" in wire.said:
+            break
+    assert sum(line.startswith("scans are being lost: 1 scans in, 0 out") for line in wire.said) == 1
+    assert wire.said.count("1 scans were lost") == 1
 
 
 def test_topics_are_checked():

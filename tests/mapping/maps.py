@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Maps to test with: made-up ones of a known surface, and one of a short simulated drive."""
+"""Maps to test with: made-up ones of a known surface, and one of a short simulated sequence."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the map takes from a drive: the best each node was known, and of two surfaces the lower."""
+"""What the map takes from a sequence: the best each node was known, and of two surfaces the lower."""
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def test_a_lower_surface_wins_unless_hardly_anything_stands_behind_it():
     np.testing.assert_allclose(heights(best), 3.0, atol=1e-3)
 
 
-def test_it_rolls_with_the_lattice_and_its_base():
+def test_it_rolls_with_the_grid_and_its_base():
     best = BestEstimate(LATTICE, RULES)
     field = np.arange(24, dtype=np.float32).reshape(LATTICE.shape) / 100
     best.update(prior(5), field, np.zeros((*LATTICE.shape, 2), np.float32))

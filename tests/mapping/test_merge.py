@@ -10,14 +10,15 @@ from roadbed import Pose
 from roadbed.core.errors import InputError, OutputError
 from roadbed.core.frames import Label
 from roadbed.core.geometry import Grid
+from roadbed.mapping.cache import SIDE
 from roadbed.mapping.information import information_of, rotated
-from roadbed.mapping.layers import MapLayers, _cells_of
+from roadbed.mapping.layers import MapLayers, _cells_of, add_points
 from roadbed.mapping.merge import crop_map, merge_maps, new_map_folder
-from roadbed.mapping.points import GROUND
+from roadbed.mapping.points import GROUND, OBSTACLE
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
 from tests.mapping.maps import plane, write_plane_map
-from tests.outputs.frames_for_pictures import occupancy_frame
+from tests.outputs.frames_for_images import occupancy_frame
 
 
 def add_survey(folder, seed, T=None):
@@ -29,7 +30,9 @@ def add_survey(folder, seed, T=None):
         points = T @ points
     survey = MapLayers(folder, 1.0)
     label = np.where(np.arange(3000) % 10 == 0, Label.OBSTACLE, Label.GROUND)
-    survey._add_points(points.astype(np.float32), label, np.full(3000, 7.0))
+    kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
+    stored = points.astype(np.float32).astype(np.float64)
+    add_points(survey._points, SIDE, stored, np.full(3000, 7.0), kind, survey.index.voxel)
     number = np.floor(points[:, :2] / 0.2).astype(np.int64)
     survey._add_cells(number[:, 0], number[:, 1], label == Label.OBSTACLE, label == Label.GROUND)
     survey.index.write(folder)
@@ -77,7 +80,7 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
 
 
 def test_a_map_in_another_frame_is_moved_there(tmp_path):
-    """The same plane seen by a drive whose grid is rotated, shifted and a little tilted."""
+    """The same plane seen by a sequence whose grid is rotated, shifted and a little tilted."""
     write_plane_map(tmp_path / "a", points=1e-3 * 60)
     add_survey(tmp_path / "a", 0)
     T_b_a = Pose.from_euler(3.3, -7.7, 2.0, yaw=0.4, pitch=0.02, roll=-0.01)

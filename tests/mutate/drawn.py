@@ -23,7 +23,7 @@ _SWAPS = {
 _NUMBER = re.compile(r"(?<![\w.])(\d+\.\d+|\d+)(?=[fF]?\b)(?!\.)")
 _NO_STATEMENT = ("from ", "import ", "@", "def ", "class ", "raise ", '"', 'f"')
 # How a picture or a made-up scene looks, and how far a setting may go, is a matter of taste: not drawn from.
-_TASTE = ("outputs/pictures", "outputs/report", "simulate/scenes", "simulate/objects.py", "viewer/drape.py", "config/")
+_TASTE = ("outputs/images", "outputs/report", "simulate/scenes", "simulate/objects.py", "viewer/drape.py", "config/")
 _BINARY = {"+", "-", "*", "/"}
 _C_TOKEN = re.compile(r"&&|\|\||[<>=!]=|->|<<|>>|[-+*/]=|\+\+|--|[-+*/<>]|[A-Za-z_]\w*|(?:\d+\.\d+|\d+)f?")
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, OccupancyFilter
-from roadbed.simulate.drive import Drive
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.objects import SceneObject, box
 from roadbed.simulate.sensors import load_rig
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
@@ -33,7 +33,7 @@ def seen():
     objects = (block(7, 0, 1, 4, 2.5), block(-6, 3, 3, 1, 2.5), block(2, -6, 2, 2, 1.0), block(0, 9.1, 6, 0.6, 2.0))
     scene = Scene("yard", Terrain(), objects, Fixed(0.0, 0.0), 1.0)
     rig = load_rig("hdl32e").changed(range_noise=0.0, angle_noise=0.0)
-    source = SimulatorSource.of(Drive(scene, rig, 1, losses=False))
+    source = SimulatorSource.of(SimulatedSequence(scene, rig, 1, losses=False))
     scan, truth = source[0], source.truth(0)
     ground = GroundFilter(CONFIG)(scan)
     frame = OccupancyFilter(CONFIG)(scan, ground)

@@ -8,7 +8,7 @@ from collections import defaultdict
 import numpy as np
 
 import roadbed
-from roadbed.evaluate.occupancy_boxes import inside
+from roadbed.evaluate.tracking import inside
 
 KNOWN_AFTER = 1.0  # s
 

@@ -15,11 +15,11 @@ def test_points_seen_from_a_moving_sensor_are_brought_to_one_instant():
     """A sensor that drives a bend: each point is seen from the pose of its own time."""
     random = np.random.default_rng(0)
     world = random.uniform(-30, 30, (500, 3))
-    turn, drive = np.array([0.05, 0.1, 1.0]), np.array([12.0, 0.5, 0.2])  # rad/s and m/s along the sensor's axes
+    turn, sequence = np.array([0.05, 0.1, 1.0]), np.array([12.0, 0.5, 0.2])  # rad/s and m/s along the sensor's axes
 
     def pose(t):
         twist = np.zeros((4, 4))
-        twist[:3, :3], twist[:3, 3] = np.cross(np.eye(3), -turn), drive
+        twist[:3, :3], twist[:3, 3] = np.cross(np.eye(3), -turn), sequence
         return Pose.from_matrix(expm(twist * t))
 
     times = random.uniform(-0.05, 0.05, 500)
@@ -46,22 +46,22 @@ def test_what_is_not_known_is_not_corrected():
 
 
 @pytest.fixture(scope="module")
-def drives():
-    """The same short highway drive, distorted and not."""
+def sequences():
+    """The same short highway sequence, distorted and not."""
     return {
         kind: open_source(f"sim:highway?sensor=vlp16&frames=4&noise=0&density=1&distortion={kind}")
         for kind in ("on", "off")
     }
 
 
-def test_the_simulator_proves_the_gain(drives):
+def test_the_simulator_proves_the_gain(sequences):
     """At 25 m/s a sweep is 2.5 m long: points land 16 times nearer to where their rays truly ended."""
-    source = Deskewed(drives["on"])
+    source = Deskewed(sequences["on"])
     errors = {"raw": [], "deskewed": []}
     for index, scan in enumerate(source):
-        truth = drives["on"].truth(index)
+        truth = sequences["on"].truth(index)
         standing = (np.linalg.norm(truth.velocity, axis=1) < 0.1) & ~truth.spurious
-        for name, points in (("raw", drives["on"][index].points), ("deskewed", scan.points)):
+        for name, points in (("raw", sequences["on"][index].points), ("deskewed", scan.points)):
             found = truth.T_world_sensor @ points.astype(np.float64)
             errors[name].append(np.linalg.norm(found - truth.points_world, axis=1)[standing])
         np.testing.assert_array_equal(source[index].points, scan.points)  # by number and one by one alike
@@ -70,16 +70,16 @@ def test_the_simulator_proves_the_gain(drives):
     assert deskewed < raw / 10
 
 
-def test_a_scan_without_distortion_is_left_alone(drives):
-    for scan, given in zip(Deskewed(drives["off"]), drives["off"]):
+def test_a_scan_without_distortion_is_left_alone(sequences):
+    for scan, given in zip(Deskewed(sequences["off"]), sequences["off"]):
         np.testing.assert_array_equal(scan.points, given.points)
 
 
-def test_a_live_source_is_not_waited_for(drives):
+def test_a_live_source_is_not_waited_for(sequences):
     """Each scan comes out before the next is asked for, and what the source offers stays within reach."""
     asked = []
 
-    class Live(type(drives["on"])):
+    class Live(type(sequences["on"])):
         def __init__(self):
             self.location, self.path, self.options = "live", "live", {}
             self.address = "udp:2368"
@@ -87,7 +87,7 @@ def test_a_live_source_is_not_waited_for(drives):
         def __iter__(self):
             for index in range(3):
                 asked.append(index)
-                yield drives["on"][index]
+                yield sequences["on"][index]
 
     source = Deskewed(Live(), ahead=False)
     assert source.address == "udp:2368"

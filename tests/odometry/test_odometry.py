@@ -24,7 +24,7 @@ def length(poses):
     return sum(a.distance_to(b) for a, b in pairwise(poses))
 
 
-def test_kiss_icp_follows_the_drive(source):
+def test_kiss_icp_follows_the_sequence(source):
     estimated = with_odometry(source, "kiss-icp")
     poses = [scan.T_world_sensor for scan in estimated]
     true = [source.truth(k).T_world_sensor for k in range(len(source))]

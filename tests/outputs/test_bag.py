@@ -2,6 +2,7 @@
 """A bag in, a bag out: the input is all there, Roadbed's topics stand beside it, and rosbags reads the result."""
 
 import os
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,10 +12,10 @@ from mcap.writer import Writer as McapWriter
 from rosbags.highlevel import AnyReader
 from rosbags.rosbag1 import Writer as Writer1
 
-from roadbed import Pipeline
+from roadbed import Pipeline, Scan
 from roadbed import open as open_source
 from roadbed.core.errors import InputError, OutputError
-from roadbed.outputs.bag import BagWriter, source_diagnostics, write_bag
+from roadbed.outputs.bag import BagWriter, write_bag
 from roadbed.sources.bags.message_types import message_types
 from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records
 from tests.sources.bags.bag_files import write_bag as make_bag
@@ -75,6 +76,18 @@ def test_a_part_of_a_bag_and_scans_from_elsewhere(tmp_path):
     assert len(contents(tmp_path / "sim.mcap")["/roadbed/labelled"]) == 1
 
 
+@pytest.mark.parametrize("time", [12.5, None])
+def test_scans_are_recorded_at_their_own_time(tmp_path, time):
+    scan = Scan(np.float32([[5, 0, -1.7], [6, 1, -1.7], [7, -1, -1.7]]), time=time)
+    with BagWriter(tmp_path / "out.mcap") as bag:
+        bag.add_scan(scan)
+        bag.add(Pipeline(occupancy=False)(scan))
+        bag.finish()
+    stamps = {topic: stamp for topic, ((stamp, _),) in contents(tmp_path / "out.mcap").items()}
+    assert {"/points", "/roadbed/labelled"} <= set(stamps)
+    assert set(stamps.values()) == {0 if time is None else 12_500_000_000}
+
+
 def test_nothing_is_replaced_unasked_and_nothing_half_written(tmp_path):
     path = recorded(tmp_path, "ros1")
     source = open_source(path)
@@ -131,8 +144,8 @@ def test_a_bag_cut_off_in_the_middle_is_read_up_to_there(tmp_path, kind):
         np.testing.assert_array_equal(scan.points, expected.points)
         assert scan.time == expected.time
     assert source[0].T_world_sensor is not None
-    assert "cut off or damaged: found" in source_diagnostics(source)[0]
-    assert f"of {cut.stat().st_size} bytes" in source_diagnostics(source)[0]
+    assert "cut off or damaged: found" in source.diagnostics[0]
+    assert f"of {cut.stat().st_size} bytes" in source.diagnostics[0]
 
 
 @pytest.mark.parametrize("compression", CompressionType)
@@ -170,7 +183,7 @@ def test_a_folder_whose_database_was_cut_off_is_read_up_to_there(tmp_path, metad
     source = open_source(bag if metadata else storage)
     assert 12 <= len(source) <= 15
     assert [scan.points[0, 0] for scan in source] == list(range(len(source)))
-    assert f"found {len(source)} messages in the first" in source_diagnostics(source)[0]
+    assert f"found {len(source)} messages in the first" in source.diagnostics[0]
     write_bag(tmp_path / "out.mcap", source, perceived(source))
     made = contents(tmp_path / "out.mcap")
     assert len(made["/points"]) == len(made["/roadbed/labelled"]) == len(source)
@@ -202,8 +215,8 @@ def test_missing_transforms_name_the_frames_that_exist(tmp_path):
     messages = Messages(ros1=False)
     tf = [("/tf_static", 99.0, messages.static("chassis", "camera", 1.0))]
     source = open_source(recorded(tmp_path, "mcap", extra=tf))
-    assert "no transform from base_link to lidar_top" in source_diagnostics(source)[0]
-    assert "frames that exist: camera, chassis" in source_diagnostics(source)[0]
+    assert "no transform from base_link to lidar_top" in source.diagnostics[0]
+    assert "frames that exist: camera, chassis" in source.diagnostics[0]
     assert source[0].T_world_sensor is not None
 
 
@@ -221,11 +234,11 @@ def test_without_odometry_the_poses_come_from_tf(tmp_path):
     (tmp_path / "lost").mkdir()
     source = open_source(make_bag(tmp_path / "lost", "mcap", messages, records))
     assert source[0].T_world_sensor is None
-    assert "every scan is processed on its own" in source_diagnostics(source)[0]
-    assert "base_link, odom" in source_diagnostics(source)[0]
+    assert "every scan is processed on its own" in source.diagnostics[0]
+    assert "base_link, odom" in source.diagnostics[0]
     records.append(("/tf_static", 99.0, messages.static("base_link", "lidar_top", 1.7)))
     source = open_source(make_bag(tmp_path, "mcap", messages, records))
-    assert source_diagnostics(source) == []
+    assert source.diagnostics == ()
     np.testing.assert_allclose(source[1].T_world_sensor.translation, [2.0, 0.0, 1.7], atol=1e-6)
 
 
@@ -240,3 +253,33 @@ def test_of_several_lidars_one_is_chosen_by_name(tmp_path):
     write_bag(tmp_path / "out.bag", source, perceived(source))
     found = contents(tmp_path / "out.bag")
     assert len(found["/points"]) == len(found["/left"]) == len(found["/roadbed/ground"]) == 3
+
+
+@pytest.mark.parametrize("suffix", ["mcap", "bag"])
+def test_what_is_written_is_read_back(tmp_path, suffix):
+    """Poses, mounting, times and channels of a drive that came from no bag; no topic needs a name."""
+    scans = list(open_source("sim:city?sensor=vlp16&frames=2"))
+    path = tmp_path / f"drive.{suffix}"
+    write_bag(path, scans, Pipeline(occupancy=False).run(scans))
+    source = open_source(path)
+    assert (source.topic, source.sequential, source.diagnostics) == ("/roadbed/labelled", True, ())
+    for read, written in zip(source, scans, strict=True):
+        np.testing.assert_array_equal(read.points, written.points)
+        np.testing.assert_array_equal(read.ring, written.ring)
+        np.testing.assert_array_equal(read.intensity, written.intensity)
+        np.testing.assert_allclose(read.T_world_sensor.matrix, written.T_world_sensor.matrix, atol=1e-12)
+        np.testing.assert_allclose(read.T_vehicle_sensor.matrix, written.T_vehicle_sensor.matrix, atol=1e-12)
+        assert read.time == pytest.approx(written.time)
+        assert {"label", "ground_probability", "height_above_ground"} <= set(read.channels)
+
+
+def test_recorded_scans_without_times_keep_their_poses(tmp_path):
+    """A clock of ten scans per second takes the place of the missing one."""
+    scans = [replace(scan, time=None) for scan in open_source("sim:city?sensor=vlp16&frames=3")]
+    with BagWriter(tmp_path / "scans.mcap") as bag:
+        for scan in scans:
+            bag.add_scan(scan)
+        bag.finish()
+    for read, written in zip(open_source(tmp_path / "scans.mcap"), scans, strict=True):
+        np.testing.assert_allclose(read.T_world_sensor.matrix, written.T_world_sensor.matrix, atol=1e-12)
+        np.testing.assert_allclose(read.T_vehicle_sensor.matrix, written.T_vehicle_sensor.matrix, atol=1e-12)

@@ -71,7 +71,7 @@ def test_files_of_others_survive_even_force(tmp_path):
 @pytest.mark.parametrize("force", [False, True])
 def test_a_folder_with_foreign_files_of_the_same_names_is_refused(tmp_path, force):
     (tmp_path / "labels").mkdir()
-    (tmp_path / "labels" / "000000.label").write_text("another drive's")
+    (tmp_path / "labels" / "000000.label").write_text("another sequence's")
     with pytest.raises(OutputError, match="was not written by Roadbed"):
         run_folder(tmp_path, force=force)
     assert run_folder(tmp_path / "new", force=force).file("report.html") == tmp_path / "new" / "report.html"
@@ -113,32 +113,32 @@ def test_a_manifest_cannot_make_files_outside_disappear(tmp_path, name):
 @pytest.mark.parametrize(
     ("output", "source"),
     [
-        ("drive", "drive"),  # the drive itself
-        ("drive/../drive", "drive"),
-        ("link", "drive"),
-        ("drive/velodyne", "drive"),  # among its files
-        ("drive", "drive/velodyne"),  # a part of what would be replaced
-        ("drive", "drive/velodyne/0.bin"),
+        ("sequence", "sequence"),  # the sequence itself
+        ("sequence/../sequence", "sequence"),
+        ("link", "sequence"),
+        ("sequence/velodyne", "sequence"),  # among its files
+        ("sequence", "sequence/velodyne"),  # a part of what would be replaced
+        ("sequence", "sequence/velodyne/0.bin"),
     ],
 )
 def test_an_output_never_touches_its_source(tmp_path, output, source, force):
-    drive = OutputFolder(tmp_path / "drive", ("velodyne",), command="roadbed simulate")
-    drive.file("velodyne", "0.bin").parent.mkdir()
-    drive.file("velodyne", "0.bin").write_bytes(b"points")
-    (tmp_path / "link").symlink_to(tmp_path / "drive")
-    before = content(tmp_path / "drive")
+    sequence = OutputFolder(tmp_path / "sequence", ("velodyne",), command="roadbed simulate")
+    sequence.file("velodyne", "0.bin").parent.mkdir()
+    sequence.file("velodyne", "0.bin").write_bytes(b"points")
+    (tmp_path / "link").symlink_to(tmp_path / "sequence")
+    before = content(tmp_path / "sequence")
     with pytest.raises(OutputError, match=r"in their source .* never written to"):
         run_folder(tmp_path / output, inputs=[tmp_path / source], force=force)
-    assert content(tmp_path / "drive") == before
+    assert content(tmp_path / "sequence") == before
 
 
 def test_a_new_folder_in_the_source_may_hold_results_and_hold_them_again(tmp_path):
-    drive = tmp_path / "drive"
-    (drive / "velodyne").mkdir(parents=True)
-    (drive / "velodyne" / "0.bin").write_bytes(b"points")
-    written(drive / "out", inputs=[drive])
-    written(drive / "out", inputs=[drive], force=True)
-    assert (drive / "velodyne" / "0.bin").read_bytes() == b"points"
+    sequence = tmp_path / "sequence"
+    (sequence / "velodyne").mkdir(parents=True)
+    (sequence / "velodyne" / "0.bin").write_bytes(b"points")
+    written(sequence / "out", inputs=[sequence])
+    written(sequence / "out", inputs=[sequence], force=True)
+    assert (sequence / "velodyne" / "0.bin").read_bytes() == b"points"
 
 
 def test_two_runs_cannot_begin_in_one_folder(tmp_path):

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import struct
 import subprocess
 import sys
 
@@ -28,22 +29,22 @@ EAST, NORTH, UP = 500_000.0, 5_400_000.0, 250.0
 
 
 @pytest.fixture(scope="module")
-def drive(tmp_path_factory):
-    """The map of a short simulated drive, its products, and the true terrain."""
-    folder = tmp_path_factory.mktemp("drive")
+def sequence(tmp_path_factory):
+    """The map of a short simulated sequence, its products, and the true terrain."""
+    folder = tmp_path_factory.mktemp("sequence")
     source = open_source("sim:city?sensor=vlp16&frames=8")
     pipeline = Pipeline(map_folder=folder / "map")
     for _ in pipeline.run(source):
         pass
     pipeline.close()
-    place = Georeference(EAST, NORTH, UP, 32632)
-    products(folder / "map", folder / "out", place=place)
+    georeference = Georeference(EAST, NORTH, UP, 32632)
+    products(folder / "map", folder / "out", georeference=georeference)
     return folder, source.truth(0)
 
 
-def products(map_folder, out, wanted=(), place=None, force=False):
+def products(map_folder, out, names=(), georeference=None, force=False):
     target = OutputFolder(out, PARTS, command="roadbed map export", inputs=[map_folder], force=force)
-    return export_map(MapReader(map_folder), target, wanted, place)
+    return export_map(MapReader(map_folder), target, names, georeference)
 
 
 def read(path):
@@ -51,8 +52,8 @@ def read(path):
         return raster, raster.read(1)
 
 
-def test_the_elevation_is_that_of_the_terrain(drive):
-    folder, truth = drive
+def test_the_elevation_is_that_of_the_terrain(sequence):
+    folder, truth = sequence
     raster, elevation = read(folder / "out" / "elevation.tif")
     _, variance = read(folder / "out" / "variance.tif")
     assert raster.crs.to_epsg() == 32632
@@ -73,13 +74,16 @@ def test_the_elevation_is_that_of_the_terrain(drive):
     assert np.mean(np.abs(error[seen]) < 2 * sigma) > 0.9
 
 
-def test_slope_count_and_traversability_belong_to_the_same_ground(drive):
-    folder, truth = drive
+def test_slope_count_and_traversability_belong_to_the_same_ground(sequence):
+    folder, truth = sequence
     raster, slope = read(folder / "out" / "slope.tif")
     _, count = read(folder / "out" / "count.tif")
     _, score = read(folder / "out" / "traversability.tif")
     _, reason = read(folder / "out" / "traversability-reason.tif")
+    # The lowest ring meets the road 6.7 m ahead of the first pose: nearer cells have no return and stay unknown.
     ahead = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in np.arange(7.0, 12.0)])
+    unseen = truth.T_world_vehicle @ np.array([[d, 0.0, 0.0] for d in (2.0, 3.0, 4.0)])
+    assert np.isnan(score[rasterio.transform.rowcol(raster.transform, EAST + unseen[:, 0], NORTH + unseen[:, 1])]).all()
     row, column = rasterio.transform.rowcol(raster.transform, EAST + ahead[:, 0], NORTH + ahead[:, 1])
     assert slope[row, column].max() < 0.1
     assert (count[row, column] > 20).mean() > 0.5
@@ -90,8 +94,8 @@ def test_slope_count_and_traversability_belong_to_the_same_ground(drive):
     assert np.nanmin(score) < 0.5 < np.nanmax(score)
 
 
-def test_rasters_open_as_pictures_too(drive):
-    folder, _ = drive
+def test_rasters_open_as_images_too(sequence):
+    folder, _ = sequence
     _, elevation = read(folder / "out" / "elevation.tif")
     np.testing.assert_array_equal(np.asarray(Image.open(folder / "out" / "elevation.tif")), elevation)
     relief = np.asarray(Image.open(folder / "out" / "relief.png").convert("RGB"))
@@ -99,8 +103,8 @@ def test_rasters_open_as_pictures_too(drive):
     assert len(np.unique(relief.astype(int) @ [65536, 256, 1])) > 200
 
 
-def test_the_ascii_grid_says_the_same(drive):
-    folder, _ = drive
+def test_the_ascii_grid_shows_the_same(sequence):
+    folder, _ = sequence
     _, elevation = read(folder / "out" / "elevation.tif")
     raster, ascii_grid = read(folder / "out" / "elevation.asc")
     with rasterio.open(folder / "out" / "elevation.tif") as tif:
@@ -110,8 +114,8 @@ def test_the_ascii_grid_says_the_same(drive):
     assert (ascii_grid[~known] == -9999).all()
 
 
-def test_points_lie_where_the_rays_ended(drive):
-    folder, truth = drive
+def test_points_lie_where_the_rays_ended(sequence):
+    folder, truth = sequence
     ground, obstacles = laspy.read(folder / "out" / "ground.laz"), laspy.read(folder / "out" / "obstacles.laz")
     assert set(np.unique(ground.classification)) == {2}
     assert len(ground) > 3000
@@ -125,8 +129,8 @@ def test_points_lie_where_the_rays_ended(drive):
     assert len(np.unique(cells, axis=0)) > 0.9 * len(ground)  # thinned
 
 
-def test_the_static_world_is_black_where_things_stand_and_white_on_the_road(drive):
-    folder, truth = drive
+def test_the_static_world_is_black_where_objects_stand_and_white_on_the_road(sequence):
+    folder, truth = sequence
     image = np.asarray(Image.open(folder / "out" / "static.pgm"))
     about = yaml.safe_load((folder / "out" / "static.yaml").read_text())
     assert about["image"] == "static.pgm"
@@ -149,8 +153,8 @@ def test_the_static_world_is_black_where_things_stand_and_white_on_the_road(driv
     assert (hit == 0).sum() > 5 * (hit == 254).sum()
 
 
-def test_meshes_open_and_lie_on_the_elevation(drive):
-    folder, _ = drive
+def test_meshes_open_and_lie_on_the_elevation(sequence):
+    folder, _ = sequence
     raster, elevation = read(folder / "out" / "elevation.tif")
     ply = trimesh.load(folder / "out" / "surface.ply")
     row, column = rasterio.transform.rowcol(raster.transform, ply.vertices[:, 0], ply.vertices[:, 1])
@@ -163,6 +167,23 @@ def test_meshes_open_and_lie_on_the_elevation(drive):
     assert len(glb.faces) == len(ply.faces)
     assert (glb.face_normals[:, 1] > 0).all()  # y up
     np.testing.assert_allclose(sorted(glb.extents), sorted(ply.extents), atol=1e-3)
+
+
+def test_the_lengths_in_a_glb_are_those_of_its_parts(tmp_path):
+    """Some readers stop at the length in the header, others read the chunks."""
+    write_plane_map(tmp_path / "map")
+    products(tmp_path / "map", tmp_path / "out", ["gltf"])
+    data = (tmp_path / "out" / "surface.glb").read_bytes()
+    assert struct.unpack_from("<4sII", data) == (b"glTF", 2, len(data))
+    text, kind = struct.unpack_from("<I4s", data, 12)
+    assert (kind, text % 4) == (b"JSON", 0)
+    content = json.loads(data[20 : 20 + text])
+    body, kind = struct.unpack_from("<I4s", data, 20 + text)
+    assert kind == b"BIN\0"
+    assert 12 + 8 + text + 8 + body == len(data)
+    assert content["buffers"] == [{"byteLength": body}]
+    last = content["bufferViews"][-1]
+    assert 0 <= body - last["byteOffset"] - last["byteLength"] < 4
 
 
 def test_a_raster_beyond_four_gigabytes_has_offsets_of_64_bits(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ from roadbed.outputs.label import semantickitti_classes
 from roadbed.outputs.recording import RunFolder
 from roadbed.pipeline import Result
 from roadbed.sources import open_source
-from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
+from tests.outputs.frames_for_images import ground_frame, occupancy_frame
 
 # Every number differs, so that no two of them can change places unnoticed.
 CAR = TrackedObject(
@@ -99,9 +99,9 @@ def test_every_frame_has_its_labels_and_layers(record, tmp_path):
 
 def test_a_recorder_counts_what_it_keeps(tmp_path):
     scans = [replace(result().scan, name=str(k), time=100.0 + k) for k in range(3)]
-    with Recorder(Sensor(scans), tmp_path / "drive.mcap") as recorder:
+    with Recorder(Sensor(scans), tmp_path / "sequence.mcap") as recorder:
         assert [scan.name for scan in recorder] == ["0", "1", "2"]
-    assert recorder.count == 3 == len(open_source(tmp_path / "drive.mcap"))
+    assert recorder.count == 3 == len(open_source(tmp_path / "sequence.mcap"))
 
 
 def test_scans_of_one_name_do_not_replace_each_other(record, tmp_path):

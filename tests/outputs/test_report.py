@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from roadbed.config import Config
-from roadbed.outputs.pictures import frame_figure, perspective, png_bytes
-from roadbed.outputs.report import Picture, RunRecorder, frame_scores, write_report
+from roadbed.outputs.images import frame_figure, perspective, png_bytes
+from roadbed.outputs.report import ReportImage, RunRecorder, frame_scores, write_report
 from roadbed.outputs.report.charts import lines, stacked_bars
-from tests.outputs.frames_for_pictures import ground_frame, occupancy_frame
+from tests.outputs.frames_for_images import ground_frame, occupancy_frame
 
 
 def recorded(frames=6, slides=4, **names):
@@ -52,10 +52,10 @@ def test_a_run_of_one_frame_still_has_times(tmp_path):
 
 
 @pytest.mark.parametrize("options", ["", "?poses=poses.txt"])
-def test_a_drive_is_called_by_its_name_not_by_its_path(tmp_path, options):
-    drive = tmp_path / "drive_05"
-    drive.mkdir()
-    text = write_report(tmp_path / "r.html", RunRecorder(f"{drive}{options}", Config()).summary()).read_text()
+def test_a_sequence_is_called_by_its_name_not_by_its_path(tmp_path, options):
+    sequence = tmp_path / "drive_05"
+    sequence.mkdir()
+    text = write_report(tmp_path / "r.html", RunRecorder(f"{sequence}{options}", Config()).summary()).read_text()
     assert "<h1>drive_05</h1>" in text
     assert RunRecorder("sim:city?frames=3", Config()).title == "sim:city?frames=3"
 
@@ -73,8 +73,8 @@ class Addresses(HTMLParser):
 
 def test_report_loads_nothing_and_holds_what_was_run(tmp_path):
     ground = ground_frame(points=2000)
-    picture = Picture("Frame 0", png_bytes(frame_figure(ground)))
-    path = write_report(tmp_path / "report.html", recorded().summary(pictures=(picture,), accuracy={"speed": "3 %"}))
+    picture = ReportImage("Frame 0", png_bytes(frame_figure(ground)))
+    path = write_report(tmp_path / "report.html", recorded().summary(images=(picture,), accuracy={"speed": "3 %"}))
     text = path.read_text()
     addresses = Addresses()
     addresses.feed(text)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import cache
 
 import numpy as np
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from roadbed.runtime import primitives
+from roadbed.runtime.primitives_cpu import fast_azimuth
 from tests.devices import ACCELERATORS, accelerator
 
 EXAMPLES = settings(max_examples=15, deadline=None)
@@ -70,3 +72,14 @@ def test_sort_by_cell_is_stable(device, count, cells, seed):
     order = np.argsort(cell, kind="stable")
     np.testing.assert_array_equal(result(device, copies[1]), order)
     np.testing.assert_array_equal(result(device, copies[0]), cell[order])
+
+
+def test_the_fast_azimuth_is_atan2_within_a_thousandth_of_a_degree():
+    """In every octant, on the axes and at the origin; the source of the kernel, run by Python."""
+    angles = np.radians(np.arange(0, 360, 0.25))
+    for angle in np.concatenate([angles, np.nextafter(angles, 10)]):
+        for length in (1e-3, 1.0, 1e3):
+            dx, dy = length * np.cos(angle), length * np.sin(angle)
+            turn = fast_azimuth.py_func(dx, dy) - math.atan2(dy, dx)
+            assert abs(math.remainder(turn, 2 * math.pi)) < math.radians(0.001), (dx, dy)
+    assert fast_azimuth.py_func(0.0, 0.0) == 0.0

@@ -13,7 +13,7 @@ from roadbed.core.geometry import Pose
 from roadbed.kernels.jit import njit
 from roadbed.simulate import ground_ray
 from roadbed.simulate import solids as parts
-from roadbed.simulate.caster import GROUND, cast_sweep
+from roadbed.simulate.caster import GROUND, CastScene, cast_sweep
 from roadbed.simulate.layers import Bend, Crown, Kerb, Plane
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.objects import Part, SceneObject, ball, box, column
@@ -35,10 +35,10 @@ def meet_solids(solids: Any, movements: Any, grid: Any, origin: Any, ray: Any, l
 
 
 @njit(cache=True)
-def span_of(
+def ray_interval_of(
     solids: Any, movements: Any, part: Any, lag: Any, ox: Any, oy: Any, oz: Any, ux: Any, uy: Any, uz: Any
 ) -> Any:
-    return parts.span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+    return parts.ray_interval_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
 
 
 NO_MOVEMENT = Movements(np.zeros((1, 3)), np.zeros((1, 3)), np.zeros(1))
@@ -131,7 +131,7 @@ def test_solid_is_entered_and_left_where_a_fine_search_finds_it(name: str) -> No
         ray = centre + rng.uniform(-1.2, 1.2, 3) - origin
         ray /= np.linalg.norm(ray)
         within = distance[inside(part, yaw.inverse() @ (origin + distance[:, None] * ray))]
-        enter, leave = span_of(solids, NO_MOVEMENT, 0, 0.0, *origin, *ray)
+        enter, leave = ray_interval_of(solids, NO_MOVEMENT, 0, 0.0, *origin, *ray)
         if within.size > 3:
             hits += 1
             assert enter == pytest.approx(within[0], abs=0.003)
@@ -148,19 +148,10 @@ def test_known_distances() -> None:
     solids = placed(obj.solids, np.eye(3), np.zeros(3), 0)
     terrain = Terrain((Plane(0.0),))
     sensor = Sensor(elevations=(0.0, -10.0), columns=4, range_noise=0.0, range_min=0.1, mount=Mount(z=1.5))
-    sweep = cast_sweep(
-        sensor,
-        Pose.from_euler(z=1.5),
-        np.zeros(3),
-        np.zeros(3),
-        terrain,
-        terrain.bounds(-60.0, 60.0, -60.0, 60.0),
-        solids,
-        NO_MOVEMENT,
-        build_grid(solids, NO_MOVEMENT, 0.0, 0.0, 60.0, 0.0),
-        key=np.uint64(1),
-        losses=False,
-    )
+    grid, bounds = build_grid(solids, NO_MOVEMENT, 0.0, 0.0, 60.0, 0.0), terrain.bounds(-60.0, 60.0, -60.0, 60.0)
+    scene = CastScene(terrain.compiled, bounds, solids, NO_MOVEMENT, grid)
+    at_rest = np.zeros(3)
+    sweep = cast_sweep(sensor, Pose.from_euler(z=1.5), at_rest, at_rest, scene, key=np.uint64(1), losses=False)
     # Azimuths 180, 90, 0, -90 degrees.
     by_beam = {(int(c), int(r)): (p, part) for c, r, p, part in zip(sweep.column, sweep.ring, sweep.points, sweep.part)}
     np.testing.assert_allclose(by_beam[2, 0][0], [10.0, 0.0, 0.0], atol=1e-5)
@@ -181,7 +172,7 @@ def test_the_grid_loses_nothing() -> None:
     for ray in rays(150, 6, (-0.3, 0.2)):
         nearest = 90.0
         for part in hard:
-            enter, leave = span_of(instant.solids, instant.movements, part, 0.0, *here, *ray)
+            enter, leave = ray_interval_of(instant.solids, instant.movements, part, 0.0, *here, *ray)
             if 0.0 <= enter < min(leave, nearest):
                 nearest = enter
         # No draw is as deep as the crowns are thick, so only hard parts stop the ray.
@@ -189,7 +180,7 @@ def test_the_grid_loses_nothing() -> None:
         assert found == pytest.approx(nearest, abs=1e-9)
 
 
-def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
+def test_moving_objects_are_met_where_they_are_at_the_firing() -> None:
     obj = SceneObject("obstacle", (box(0.0, 0.0, 0.0, 1.0, 1.0, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
     solids = placed(obj.solids, np.eye(3), np.array([10.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[10.0, 0.0, 0.0]]), np.array([[20.0, 0.0, 0.0]]), np.zeros(1))
@@ -201,7 +192,7 @@ def test_moving_things_are_met_where_they_are_at_the_firing() -> None:
         assert found == pytest.approx(9.5 + 20.0 * lag)
 
 
-def test_turning_things_swing_about_their_origin() -> None:
+def test_turning_objects_swing_about_their_origin() -> None:
     obj = SceneObject("obstacle", (box(2.0, 0.0, 0.0, 1.0, 0.2, 2.0),), Fixed(0.0, 0.0), 1.0, 1.0, 1.0)
     solids = placed(obj.solids, np.eye(3), np.array([5.0, 0.0, 0.0]), 0)
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.zeros((1, 3)), np.array([math.pi / 2 / 0.1]))

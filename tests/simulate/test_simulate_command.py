@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`roadbed simulate` writes a folder that reads back as the same drive."""
+"""`roadbed simulate` writes a folder that reads back as the same sequence."""
 
 from __future__ import annotations
 

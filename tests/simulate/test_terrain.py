@@ -132,6 +132,6 @@ def test_a_ramp_joins_its_ends_without_a_kink(rise: float, length: float) -> Non
         (Ramp, (3.0, 1.0, 1.0)),
     ],
 )
-def test_impossible_layers_say_what_is_allowed(kind: type, values: tuple[float, ...]) -> None:
+def test_impossible_layers_show_what_is_allowed(kind: type, values: tuple[float, ...]) -> None:
     with pytest.raises(ConfigError, match=f"^{kind.__name__}.*: expected"):
         kind(*values)

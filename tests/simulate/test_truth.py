@@ -11,11 +11,11 @@ import pytest
 
 import roadbed
 from roadbed.core.geometry import Grid, Pose
-from roadbed.simulate.drive import Drive
 from roadbed.simulate.layers import Plane, Wave
 from roadbed.simulate.motion import Along, Fixed, Pace, Straight
 from roadbed.simulate.objects import SceneObject, box, car, wall
 from roadbed.simulate.sensors import load_rig
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.solids import Movements, reach
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.truth import FrameTruth, object_velocity
@@ -64,7 +64,7 @@ def test_elevation_and_slope_on_world_axes_are_the_terrain(city) -> None:  # typ
 
 def test_elevation_in_a_tilted_frame() -> None:
     scene = Scene("waves", Terrain((Wave(0.8, 30.0, 0.4), Plane(0.3, 0.1, 0.05))), (), Fixed(0.0, 0.0), 1.0)
-    _, truth = Drive(scene, load_rig("vlp16"), 1).frame(0)
+    _, truth = SimulatedSequence(scene, load_rig("vlp16"), 1).frame(0)
     T_grid_sensor = Pose.from_euler(3.0, -1.0, 0.7, yaw=0.9, pitch=0.12, roll=-0.07)
     grid = Grid.centred(16.0, 12.0, 0.5)
     elevation = truth.elevation(grid, T_grid_sensor)
@@ -89,7 +89,7 @@ def block_scene() -> Scene:
 
 
 def test_occupancy_of_simple_shapes() -> None:
-    _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
+    _, truth = SimulatedSequence(block_scene(), load_rig("hdl32e"), 1).frame(0)
     grid = Grid.centred(40.0, 30.0, 0.2)
     found = truth.occupancy(grid)
     x, y = grid.mesh()
@@ -111,7 +111,7 @@ def test_occupancy_of_simple_shapes() -> None:
 
 
 def test_visibility_ends_behind_the_block() -> None:
-    _, truth = Drive(block_scene(), load_rig("hdl32e"), 1).frame(0)
+    _, truth = SimulatedSequence(block_scene(), load_rig("hdl32e"), 1).frame(0)
     grid = Grid.centred(40.0, 30.0, 0.2)
     visible = truth.occupancy(grid, below=1.0).visible
     x, y = grid.mesh()
@@ -120,8 +120,8 @@ def test_visibility_ends_behind_the_block() -> None:
     assert visible[(np.abs(x - 5.55) < 0.11) & (np.abs(y) < 0.5)].all()  # the side of the block that is hit
 
 
-def test_occupancy_turns_with_the_lattice() -> None:
-    _, truth = Drive(block_scene(), load_rig("vlp16"), 1).frame(0)
+def test_occupancy_turns_with_the_grid() -> None:
+    _, truth = SimulatedSequence(block_scene(), load_rig("vlp16"), 1).frame(0)
     T_grid_sensor = Pose.from_euler(yaw=math.pi / 2)  # the world's x axis is the lattice's y axis
     grid = Grid.centred(30.0, 30.0, 0.2)
     found = truth.occupancy(grid, T_grid_sensor)
@@ -143,7 +143,7 @@ def test_objects_have_their_true_motion() -> None:
             )
 
 
-def test_places_of_a_turning_thing_move_by_its_turning() -> None:
+def test_points_of_a_turning_object_move_by_its_turning() -> None:
     """Counter-clockwise about (5, 0): what lies ahead goes left, what lies left goes back."""
     movements = Movements(np.array([[5.0, 0.0, 0.0]]), np.array([[1.0, 0.0, 0.0]]), np.array([0.5]))
     places = np.array([[7.0, 0.0, 1.0], [5.0, 3.0, 1.0]])

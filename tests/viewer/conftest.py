@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A short simulated drive that all viewer tests share, and a real browser."""
+"""A short simulated sequence that all viewer tests share, and a real browser."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FLAGS = (
 )
 
 
-class ShortDrive(Source):
+class ShortSequence(Source):
     """A few scans kept in memory; `broken` ones cannot be read, as if the recording were damaged there."""
 
     name = "short-drive"
 
     def __init__(self, scans, broken=()):
-        super().__init__("short drive")
+        super().__init__("short sequence")
         self.scans, self.broken = scans, set(broken)
         self.reads = []  # (scan, time) in the order in which they were asked for
 
@@ -69,8 +69,8 @@ def long_scans():
 
 
 @pytest.fixture
-def short_drive(scans):
-    return lambda broken=(): ShortDrive(scans, broken)
+def short_sequence(scans):
+    return lambda broken=(): ShortSequence(scans, broken)
 
 
 @pytest.fixture(scope="session")

@@ -20,8 +20,8 @@ from tests.conftest import take_interrupts
 pytestmark = pytest.mark.usefixtures("viser")
 
 
-def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_drive, capsys, until):
-    with Viewer(short_drive(), port=0, occupancy=False) as viewer:
+def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_sequence, capsys, until):
+    with Viewer(short_sequence(), port=0, occupancy=False) as viewer:
         port = viewer.port
         assert viewer.address == f"http://127.0.0.1:{port}"
         with socket.create_connection((HOST, port), timeout=10):
@@ -34,18 +34,18 @@ def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_drive, cap
     assert capsys.readouterr().out == ""
 
 
-def test_port_in_use_gives_one_line_with_the_alternative(short_drive):
+def test_port_in_use_gives_one_line_with_the_alternative(short_sequence):
     with socket.socket() as taken:
         taken.bind((HOST, 0))
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(DeviceError, match=rf"^port {port} on 127\.0\.0\.1 is in use.*: try --port \d+$"):
-            Viewer(short_drive(), port=port)
+            Viewer(short_sequence(), port=port)
 
 
-def test_an_address_that_is_not_ours_is_told(short_drive):
+def test_an_address_that_is_not_ours_is_reported(short_sequence):
     with pytest.raises(DeviceError, match=r"host 'no\.such\.host\.invalid'"):
-        Viewer(short_drive(), host="no.such.host.invalid")
+        Viewer(short_sequence(), host="no.such.host.invalid")
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_an_address_that_is_not_ours_is_told(short_drive):
         ("0.0.0.0", r"http://[\d.]+:\d+/\?token=\S{20,} ", "anyone with this address can control it"),
     ],
 )
-def test_the_command_says_where_and_for_whom_and_stops_when_asked(host, address, reach):
+def test_the_command_shows_where_and_for_whom_and_stops_when_asked(host, address, reach):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--no-occupancy"]
     command += ["--host", host, "--port", "0", "--allow-host", "a.example", "--allow-host", "b.example"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_interrupts) as process:

@@ -13,10 +13,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 from PIL import Image
 
 from roadbed.config import Config
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.vehicle import T_grid_vehicle
+from roadbed.outputs.images import palette
 from roadbed.viewer import Viewer
-from tests.viewer.conftest import ShortDrive, wait_until
+from tests.viewer.conftest import ShortSequence, wait_until
 
 BROKEN = 6
 
@@ -87,7 +86,7 @@ class Page:
 @pytest.fixture(scope="module")
 def page(viser, scans, browser, tmp_path_factory):
     saved = tmp_path_factory.mktemp("saved") / "tuned.yaml"
-    with Viewer(ShortDrive(scans, [BROKEN]), port=0, save_as=saved, title="a <drive>") as viewer:
+    with Viewer(ShortSequence(scans, [BROKEN]), port=0, save_as=saved, title="a <sequence>") as viewer:
         wait_until(lambda: viewer.player.shown, "the first frame, compiled")
         browser.get(viewer.address)
         yield Page(viser, browser, viewer, saved)
@@ -104,7 +103,7 @@ def test_ground_and_obstacles_are_seen(page, until):
         return pixels_of(image, palette.GROUND) > 400 and pixels_of(image, palette.OBSTACLE) > 150
 
     until(both_are_drawn, "ground and obstacles on the screen")
-    until(lambda: "a <drive>" in page.text(), "the title")
+    until(lambda: "a <sequence>" in page.text(), "the title")
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} %" in page.text(), "the score")
 
 
@@ -114,7 +113,7 @@ def colours_of_cells(page, share):
     sure = sliding_window_view(np.pad(share, 2), (5, 5)).min((-1, -2)) > 0.9
     rows, columns = np.nonzero(sure)
     places = np.column_stack([grid.grid.x[columns], grid.grid.y[rows], np.zeros(len(rows))])
-    places[:, :2] -= T_grid_vehicle(ground).translation[:2]
+    places[:, :2] -= ground.T_grid_vehicle.translation[:2]
     (client,) = page.viewer._server.get_clients().values()
     camera, image = client.camera, page.screen()
     seen = (places - camera.position) @ page.rotation(camera.wxyz)
@@ -162,12 +161,12 @@ def test_a_step_shows_the_next_frame(page, until):
     until(lambda: "frame 1" in page.text(), "its number in the page")
 
 
-def test_the_page_says_that_velocities_have_too_short_a_past(page, until):
+def test_the_page_shows_that_velocities_have_too_short_a_past(page, until):
     page.viewer.player.seek(3)
     until(lambda: "frame 3" in page.text() and "Velocities warm up 3 of 20 frames of past" in page.text(), "the notice")
 
 
-def test_a_slider_changes_labels_and_tells_the_score(page, until):
+def test_a_slider_changes_labels_and_shows_the_score(page, until):
     from selenium.webdriver.common.keys import Keys
 
     before = page.shown.result.ground.label
@@ -210,7 +209,7 @@ def test_the_tuned_configuration_is_saved(page, until):
     until(lambda: f"saved as {page.saved}" in page.text(), "the name of the file in the page")
 
 
-def test_a_frame_that_cannot_be_read_is_told_and_the_server_lives(page, until):
+def test_a_frame_that_cannot_be_read_is_reported_and_the_server_lives(page, until):
     page.viewer.player.seek(BROKEN)
     until(lambda: "found <b>half</b> a record" in page.text(), "the error in the page, as text")
     page.viewer.player.step(1)

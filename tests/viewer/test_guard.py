@@ -91,7 +91,7 @@ def test_a_foreign_page_is_refused(viser, local, origin):
     assert handshake(viser, local.port, host, origin) == 403
 
 
-def test_a_websocket_that_does_not_say_where_it_comes_from_is_refused(viser, local):
+def test_a_websocket_without_origin_is_refused(viser, local):
     assert handshake(viser, local.port, f"127.0.0.1:{local.port}", None) == 403
 
 
@@ -104,7 +104,7 @@ def test_a_name_that_was_pointed_at_this_machine_is_refused(viser, local, host):
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing-here", "/?token=x"])
-def test_the_refusal_says_what_was_found_and_what_was_expected(local, path):
+def test_the_refusal_shows_what_was_found_and_what_was_expected(local, path):
     connection = http.client.HTTPConnection("127.0.0.1", local.port, timeout=60)
     connection.request("GET", path, headers={"Host": "evil.example.com"})
     answer = connection.getresponse()
@@ -161,7 +161,7 @@ def test_the_printed_address_works_in_a_browser(public, browser, until):
 
 
 @pytest.mark.parametrize("name", ["http://robot.local", "robot.local:80", "robot local", ""])
-def test_a_name_that_cannot_be_one_is_told(scans, name):
+def test_an_invalid_host_name_is_reported(scans, name):
     with pytest.raises(InputError, match="expected a name or an address without scheme and port"):
         Viewer(scans, port=0, allow_hosts=[name])
 

@@ -34,7 +34,7 @@ def test_what_lies_behind_the_eye_or_far_aside_is_not_found():
     assert nearest_to_ray(np.empty((0, 3)), np.zeros(3), (1, 0, 0)) is None
 
 
-def test_everything_known_about_a_point_is_told(scans):
+def test_everything_known_about_a_point_is_reported(scans):
     result = Pipeline()(scans[0])
     index = int(np.argmax(np.where(result.ground.label == Label.GROUND, result.ground.ground_probability, -1)))
     facts = describe(result, index)
@@ -45,11 +45,11 @@ def test_everything_known_about_a_point_is_told(scans):
 
 
 @pytest.mark.usefixtures("viser")
-def test_a_click_reads_the_frame_that_is_drawn(scans, short_drive, until, monkeypatch):
+def test_a_click_reads_the_frame_that_is_drawn(scans, short_sequence, until, monkeypatch):
     """Also while the player has yet to say that it is shown."""
     picked = []
     monkeypatch.setattr("roadbed.viewer.controls.describe", lambda result, index: picked.append(result) or {})
-    with Viewer(short_drive(), port=0, occupancy=False) as viewer:
+    with Viewer(short_sequence(), port=0, occupancy=False) as viewer:
         until(lambda: viewer.player.shown, "the first frame")
         drawn = Pipeline(occupancy=False)(scans[5])
         viewer._scene.show(drawn)

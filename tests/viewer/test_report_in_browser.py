@@ -13,8 +13,8 @@ from roadbed.pipeline import Pipeline
 @pytest.fixture
 def report(scans, tmp_path):
     config = Config()
-    command = "roadbed run /" + "a-folder-with-a-long-name/" * 6 + "drive -o out"
-    recorder = RunRecorder("sim:city", config, title="A short drive", command=command)
+    command = "roadbed run /" + "a-folder-with-a-long-name/" * 6 + "sequence -o out"
+    recorder = RunRecorder("sim:city", config, title="A short sequence", command=command)
     for result in Pipeline(config).run(scans[:3]):
         recorder.add(result.scan, result.ground, result.occupancy, result.timings)
     return write_report(tmp_path / "report.html", recorder.summary())
@@ -59,6 +59,6 @@ def test_slider_and_keys_move_through_the_frames(report, browser, until):
     browser.find_element(By.ID, "play").click()
     until(lambda: shown() == 2, "the end by playing")
     assert "frame" in browser.find_element(By.ID, "which").text
-    assert "A short drive" in browser.title
+    assert "A short sequence" in browser.title
     requests = browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
     assert [name for name in requests if not name.startswith("data:")] == []

@@ -7,31 +7,31 @@ from threading import Event
 
 from roadbed.viewer.runner import LONG_PAST
 from roadbed.viewer.scans import LiveScans, RecordedScans
-from tests.viewer.conftest import ShortDrive
+from tests.viewer.conftest import ShortSequence
 
 
 def test_every_scan_of_a_long_recording_can_be_had(scans):
-    drive = ShortDrive(scans * 10)
-    recorded = RecordedScans(drive)
-    assert recorded.span() == (0, 79)
+    sequence = ShortSequence(scans * 10)
+    recorded = RecordedScans(sequence)
+    assert recorded.bounds() == (0, 79)
     for index in range(80):
-        assert recorded.get(index) is drive.scans[index]
+        assert recorded.get(index) is sequence.scans[index]
 
 
 def test_a_past_and_its_frame_stay_at_hand(scans):
-    drive = ShortDrive(scans * 10)
-    recorded = RecordedScans(drive)
+    sequence = ShortSequence(scans * 10)
+    recorded = RecordedScans(sequence)
     for index in range(80):
         recorded.get(index)
-    read = len(drive.reads)
+    read = len(sequence.reads)
     for index in range(79 - LONG_PAST, 80):
-        assert recorded.get(index) is drive.scans[index]
-    assert len(drive.reads) == read
+        assert recorded.get(index) is sequence.scans[index]
+    assert len(sequence.reads) == read
     recorded.get(0)
-    assert len(drive.reads) == read + 1
+    assert len(sequence.reads) == read + 1
 
 
-def test_a_live_source_tells_its_rate_and_what_was_skipped(scans):
+def test_a_live_source_shows_its_rate_and_what_was_skipped(scans):
     ended = Event()
 
     def sensor():
@@ -40,9 +40,9 @@ def test_a_live_source_tells_its_rate_and_what_was_skipped(scans):
 
     live = LiveScans(sensor(), arrived=lambda: None)
     assert ended.wait(60)
-    live.pulse(0)
-    words = live.pulse(4).split()
+    live.rate_text(0)
+    words = live.rate_text(4).split()
     assert (words[0], words[2]) == ("live:", "Hz,")
     assert float(words[1]) > 0
-    assert "3 of 6 scans skipped" in live.pulse(4)
+    assert "3 of 6 scans skipped" in live.rate_text(4)
     live.close()

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from roadbed.outputs.pictures import palette
+from roadbed.outputs.images import palette
 from roadbed.viewer.drape import BRIGHTNESS, before_tone_mapping
 
 
@@ -31,7 +31,7 @@ def test_a_colour_of_the_palette_comes_out_again(name, within):
     assert np.abs(on_the_screen(before_tone_mapping(wanted)) - wanted).max() < within
 
 
-def test_a_picture_is_done_colour_by_colour():
+def test_an_image_is_done_colour_by_colour():
     picture = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
     texels = before_tone_mapping(picture)
     assert texels.shape == picture.shape

@@ -27,12 +27,12 @@ from roadbed.io.atomic import output_errors
 
 MARKER = "roadbed-batch.json"
 MAP = "map"
-_OF_MAP = "the map"  # in place of a sequence's name, which has no space
+_OF_MAP = "the map"  # instead of the name of a sequence, which has no space
 OnEvent = Callable[[Progress, dict[str, Any]], None]
 
 
 @contextmanager
-def claimed(job: Job) -> Iterator[None]:
+def locked_output(job: Job) -> Iterator[None]:
     """Lock the output folder: a new or empty one, or with --resume one of an earlier batch."""
     marker = job.folder / MARKER
     with output_errors(job.folder):

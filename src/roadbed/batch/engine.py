@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
 from time import monotonic, sleep
 from typing import Any
 
@@ -20,6 +24,10 @@ ATTEMPTS = 4  # at one task
 _WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
 _LOOK_EVERY = 0.5  # s
 _START = 300  # s that processes of Ray may take to start
+# Ray replaces 127.0.0.1 by the machine's address on the network, unless clusters of several machines are switched off.
+_SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
+_TOKEN = token_hex(32)  # Ray loads it once in a process
+_REMOVE = 'read -r _; until rm -rf -- "$0" 2>/dev/null; do sleep 0.2; done'
 
 
 @dataclass(eq=False)
@@ -62,25 +70,27 @@ class Engine:
     def __enter__(self) -> Engine:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # OpenCL may see GPUs that Ray does not count
-        try:
-            import ray
-        except ImportError:
-            raise missing_extra("ray", "batch", "roadbed batch") from None
-        self._ray = ray
         with ExitStack() as exits:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
-                place = exits.enter_context(tempfile.TemporaryDirectory(prefix="roadbed-", ignore_cleanup_errors=True))
+                folder = exits.enter_context(temporary_folder())
+                authenticate_local(folder / "token")
                 options |= {
                     "address": "local",
                     "num_cpus": self._cpus * (self._workers or max(1, len(os.sched_getaffinity(0)) // self._cpus)),
                     "object_store_memory": _OBJECT_STORE,
                     "include_dashboard": False,
-                    "_node_ip_address": loopback_address(),
-                    "_temp_dir": place,
+                    "_node_ip_address": "127.0.0.1",
+                    "_temp_dir": str(folder),
                 }
             else:
+                authenticate_cluster()
                 options["address"] = self._address
+            try:
+                import ray  # reads the environment
+            except ImportError:
+                raise missing_extra("ray", "batch", "roadbed batch") from None
+            self._ray = ray
             exits.callback(ray.shutdown)
             try:
                 with nullcontext() if self._address else patient_start():
@@ -94,7 +104,7 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         for generator in self._running:
-            with suppress(Exception):  # a cluster goes on after us: what it computes for us ends now
+            with suppress(Exception):  # a cluster keeps running: cancel our tasks
                 self._ray.cancel(generator, force=True)
         self._exits.close()
 
@@ -108,7 +118,7 @@ class Engine:
         return dropped
 
     def events(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
-        """What tasks yield, as it comes, and (task, Lost) where a worker is gone. Ends with the last task, or early."""
+        """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""
         while (self._waiting or self._running) and not stopped.is_set():
             while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
                 self._submit(self._waiting.popleft())
@@ -172,6 +182,8 @@ def patient_start() -> Iterator[None]:
             except RuntimeError:
                 if monotonic() > end:
                     raise
+            if _has_dead_child("raylet"):
+                raise ChildProcessError("raylet ended while it started")  # Ray waits on after a RuntimeError
             sleep(0.1)
 
     services.get_node = wait_for_node
@@ -181,12 +193,46 @@ def patient_start() -> Iterator[None]:
         services.get_node = ask
 
 
-def loopback_address() -> str:
-    """A loopback address of this process.
+def _has_dead_child(name: str) -> bool:
+    """Whether a child process of this name has ended and was not waited for."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        for pid in children.read_text().split():
+            with suppress(OSError):
+                start, _, rest = Path("/proc", pid, "stat").read_text().rpartition(")")
+                if start.partition("(")[2] == name and rest.split()[0] == "Z":
+                    return True
+    return False
 
-    Ray replaces 127.0.0.1 by the address of the network; two batches need two addresses.
-    """
-    return f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
+
+def authenticate_local(file: Path) -> None:
+    """Ray on this machine: on loopback, and requests need this process's token, which only this user can read."""
+    with open(file, "x", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
+        opened.write(_TOKEN)
+    os.environ |= {_SEVERAL_MACHINES: "0", "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(file)}
+    os.environ.pop("RAY_AUTH_TOKEN", None)
+
+
+def authenticate_cluster() -> None:
+    """Send the user's token to a cluster; warn if there is none. Early releases of Ray do not send it by default."""
+    named = os.environ.get("RAY_AUTH_TOKEN") or os.environ.get("RAY_AUTH_TOKEN_PATH")
+    if named or (Path.home() / ".ray" / "auth_token").exists():
+        os.environ.setdefault("RAY_AUTH_MODE", "token")
+    if os.environ.get("RAY_AUTH_MODE") != "token":
+        print("roadbed: Ray: no token: others who reach the cluster can run code there", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder that is removed at the end, also when this process is killed."""
+    path = tempfile.mkdtemp(prefix="roadbed-")
+    # The shell waits for the end of its input, which comes with the end of this process.
+    command = ["/bin/sh", "-c", _REMOVE, path]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True) as remover:
+        try:
+            yield Path(path)
+        finally:
+            assert remover.stdin is not None
+            remover.stdin.close()
 
 
 def _why_lost(error: Exception) -> str:

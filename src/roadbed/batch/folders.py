@@ -35,7 +35,7 @@ def atomic_folder(target: Path, beside: Path, foreign: Callable[[Path], str | No
 
 
 def remove_abandoned(beside: Path) -> None:
-    """Remove what an interrupted run left; no worker may be writing."""
+    """Remove the folders of an interrupted run; no worker may be writing."""
     for folder in [*beside.glob(f"*{_MARK}*"), *beside.glob(f"*/*{_MARK}*")]:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -51,7 +51,7 @@ class Job:
         cut = None if self.segment is None else (self.segment, self.warm_up)
         settings = {
             "config": self.config.model_dump(mode="json"),
-            "opening": asdict(sequence.opening),
+            "opening": asdict(sequence.read_options),
             "occupancy": self.occupancy,
             "layers": self.layers,
             "map": self.map,

@@ -13,7 +13,7 @@ from typing import Any
 
 from roadbed import __version__
 from roadbed.core.errors import InputError
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import MANIFEST, OutputFolder
 
@@ -54,8 +54,8 @@ class SequenceManifest:
     def read(cls, folder: Path) -> SequenceManifest | None:
         """The manifest of a folder, None if it is missing or damaged."""
         try:
-            return cls(**json.loads(read_text(folder / SEQUENCE)))
-        except (InputError, ValueError, TypeError):
+            return cls(**read_json(folder / SEQUENCE))
+        except TypeError:
             return None
 
     def missing(self, folder: Path) -> str | None:
@@ -74,14 +74,13 @@ def sizes(folder: Path) -> dict[str, int | None]:
 
 
 def write_json(path: Path, content: Any) -> None:
-    with atomic_write(path) as file:
-        file.write((json.dumps(content, indent=1) + "\n").encode())
+    write_file(path, json.dumps(content, indent=1) + "\n")
 
 
-def read_run(folder: Path) -> dict[str, Any]:
-    """run.json of a sequence; empty if it is missing or damaged."""
+def read_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file; empty if the file is missing or damaged."""
     try:
-        content = json.loads(read_text(folder / RUN))
+        content = json.loads(read_text(path))
     except (InputError, ValueError):
         return {}
     return content if isinstance(content, dict) else {}

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from roadbed.batch.job import Job, Progress
-from roadbed.batch.manifest import SequenceManifest, read_run
+from roadbed.batch.manifest import RUN, SequenceManifest, read_json
 from roadbed.batch.sequences import InputSequence
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.pictures import quick_image
-from roadbed.outputs.report import FrameRecord, Picture, Slide
+from roadbed.outputs.images import quick_image
+from roadbed.outputs.report import FrameRecord, ReportImage, Slide
 from roadbed.outputs.report.collection import Collection, SequenceEntry, write_collection
 from roadbed.outputs.report.summary import webp_bytes
 from roadbed.pipeline import Result
@@ -36,13 +36,12 @@ class LowestFrames:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
 
     def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
-        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns what the manifest says of them."""
+        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns their entries for the manifest."""
         drawn = {slide.index: slide.data for slide in slides}
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
             data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
-            with atomic_write(out.file(entry["picture"])) as file:
-                file.write(data)
+            write_file(out.file(entry["picture"]), data)
         return [entry for entry, _ in self._kept]
 
 
@@ -55,14 +54,14 @@ def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[M
     return sorted(entries, key=by_score)[:count]
 
 
-_MOST_PICTURES = 12
+_MOST_IMAGES = 12
 
 
 def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> Path:
     """report.html over every complete sequence of this call, also those that were kept."""
     entries, lowest = [], []
     for sequence in complete:
-        known, run = SequenceManifest.read(job.of(sequence)), read_run(job.of(sequence))
+        known, run = SequenceManifest.read(job.of(sequence)), read_json(job.of(sequence) / RUN)
         if known is None:
             continue
         entries.append(
@@ -80,13 +79,13 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
             )
         )
         lowest += [(by_score(entry), sequence.name, entry) for entry in known.lowest]
-    pictures = []
-    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_PICTURES]:
+    images = []
+    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_IMAGES]:
         score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
         caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
-        picture = job.sequences / name / entry["picture"]
-        if picture.is_file():
-            pictures.append(Picture(caption, picture.read_bytes(), "webp"))
+        image = job.sequences / name / entry["picture"]
+        if image.is_file():
+            images.append(ReportImage(caption, image.read_bytes(), "webp"))
     remarks = [
         ("sequences", f"{progress.done} done, {progress.kept} kept from before, {progress.left} not done"),
         ("workers lost and replaced", str(progress.retries)),
@@ -96,7 +95,5 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
         remarks.append(("stopped early", progress.stopped))
     path = job.folder / "report.html"
     configuration = job.config.dumps()
-    write_collection(
-        path, Collection("Batch", job.command, configuration, entries, progress.failures, pictures, remarks)
-    )
+    write_collection(path, Collection("Batch", job.command, configuration, entries, progress.failures, images, remarks))
     return path

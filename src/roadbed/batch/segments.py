@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from math import dist
 from typing import Any
 
-_SAME_OBJECT_M = 1.5  # between what two segments say of one object in one frame
+_SAME_OBJECT_M = 1.5  # between the positions of one object in one frame by two segments
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Segment:
 
 
 def cut(frames: int, length: int | None, warm_up: int) -> list[Segment]:
-    """Segments of `length` frames; what is left over, less than half of one, stays with the last."""
+    """Segments of `length` frames; a rest of less than half a segment belongs to the last one."""
     if length is None or frames < 1.5 * length:
         return [Segment(0, 0, 0, frames)]
     count = int(frames / length + 0.5)
@@ -37,18 +37,18 @@ def cut(frames: int, length: int | None, warm_up: int) -> list[Segment]:
 
 
 class Ids:
-    """One id per object through all segments of a sequence, each of which counts from its own first."""
+    """One id per object through all segments of a sequence, whose own ids start anew."""
 
     def __init__(self) -> None:
         self._next = 0
         self._there: list[tuple[int, Sequence[float]]] = []  # in the last frame so far
 
     def of_segment(self, objects: Iterable[str], last_frame: str, seen: Sequence[Mapping[str, Any]]) -> dict[int, int]:
-        """New ids by a segment's own; `seen` is what it says of the last frame before its start."""
+        """New ids by a segment's own; `seen` are its objects in the last frame before its start."""
         records = [json.loads(line) for line in objects]
         same: dict[int, int] = {}
         pairs = sorted(
-            (dist(item["position"][:2], place[:2]), item["id"], id) for item in seen for id, place in self._there
+            (dist(item["position"][:2], position[:2]), item["id"], id) for item in seen for id, position in self._there
         )
         for apart, own, id in pairs:
             if apart <= _SAME_OBJECT_M and own not in same and id not in same.values():

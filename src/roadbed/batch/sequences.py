@@ -45,14 +45,14 @@ class InputSequence:
 
     name: str  # of its folder
     location: str
-    opening: ReadOptions
+    read_options: ReadOptions
 
 
-def find_sequences(arguments: Sequence[str], opening: ReadOptions) -> list[InputSequence]:
+def find_sequences(arguments: Sequence[str], read_options: ReadOptions) -> list[InputSequence]:
     """Locations, globs such as 'sequences/*.mcap', and @FILE: a list of locations or a manifest of JSON lines."""
     sequences: dict[str, InputSequence] = {}
     for argument in arguments:
-        for sequence in _of_argument(argument, opening):
+        for sequence in _of_argument(argument, read_options):
             known = sequences.setdefault(sequence.name, sequence)
             if known != sequence:
                 raise InputError(
@@ -63,20 +63,20 @@ def find_sequences(arguments: Sequence[str], opening: ReadOptions) -> list[Input
     return sorted(sequences.values(), key=lambda sequence: sequence.name)
 
 
-def _of_argument(argument: str, opening: ReadOptions) -> Iterator[InputSequence]:
+def _of_argument(argument: str, read_options: ReadOptions) -> Iterator[InputSequence]:
     if argument.startswith("@"):
         file = Path(argument[1:])
         for number, line in enumerate(read_text(file).splitlines(), 1):
             line = line.strip()
             if line and not line.startswith("#"):
-                yield from _of_line(line, file, number, opening)
+                yield from _of_line(line, file, number, read_options)
     else:
-        yield from (_sequence(location, opening) for location in _expanded(argument, Path()))
+        yield from (_sequence(location, read_options) for location in _expanded(argument, Path()))
 
 
-def _of_line(line: str, file: Path, number: int, opening: ReadOptions) -> Iterator[InputSequence]:
+def _of_line(line: str, file: Path, number: int, read_options: ReadOptions) -> Iterator[InputSequence]:
     if not line.startswith("{"):
-        yield from (_sequence(location, opening) for location in _expanded(line, file.parent))
+        yield from (_sequence(location, read_options) for location in _expanded(line, file.parent))
         return
     try:
         values = json.loads(line)
@@ -85,7 +85,7 @@ def _of_line(line: str, file: Path, number: int, opening: ReadOptions) -> Iterat
     given: ManifestLine = ManifestLine.parse(values, f"{file}: line {number}")
     own = given.model_dump(exclude={"source", "name"}, exclude_none=True)
     for location in _expanded(given.source, file.parent):
-        yield _sequence(location, replace(opening, **own), given.name)
+        yield _sequence(location, replace(read_options, **own), given.name)
 
 
 def _expanded(location: str, home: Path) -> list[str]:
@@ -97,24 +97,24 @@ def _expanded(location: str, home: Path) -> list[str]:
         found = sorted(glob.glob(str(home / path)))
         if not found:
             raise InputError(f"{location}: found nothing of that name, expected at least one sequence")
-        return [os.path.abspath(place) + mark + query for place in found]
+        return [os.path.abspath(name) + mark + query for name in found]
     return [(os.path.abspath(home / path) if os.path.exists(home / path) else path) + mark + query]
 
 
-def _sequence(location: str, opening: ReadOptions, name: str | None = None) -> InputSequence:
-    if opening.odometry is not None and os.path.isfile(opening.odometry):
-        opening = replace(opening, odometry=os.path.abspath(opening.odometry))
+def _sequence(location: str, read_options: ReadOptions, name: str | None = None) -> InputSequence:
+    if read_options.odometry is not None and os.path.isfile(read_options.odometry):
+        read_options = replace(read_options, odometry=os.path.abspath(read_options.odometry))
     if name is None:
         path, _ = parse_location(location)
         words = re.sub(r"[^A-Za-z0-9._=-]+", "-", Path(path.removeprefix("sim:")).name).strip("-.")[:60]
-        digest = hashlib.sha256(f"{location} {opening}".encode()).hexdigest()
+        digest = hashlib.sha256(f"{location} {read_options}".encode()).hexdigest()
         name = f"{words or 'sequence'}-{digest[:8]}"
-    return InputSequence(name, location, opening)
+    return InputSequence(name, location, read_options)
 
 
 def input_files(sequence: InputSequence, source: Source) -> list[Path]:
     """Every input file of a sequence in a fixed order; none if it is simulated."""
-    named = [*files_of(source), *([sequence.opening.odometry] if sequence.opening.odometry else [])]
+    named = [*files_of(source), *([sequence.read_options.odometry] if sequence.read_options.odometry else [])]
     return [path for name in dict.fromkeys(named) for path in _below(Path(name))]
 
 

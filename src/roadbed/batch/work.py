@@ -16,17 +16,16 @@ import numpy as np
 
 from roadbed.batch.folders import atomic_folder
 from roadbed.batch.job import Frames, Job, Outcome, Split
-from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_run, sizes, versions, write_json
+from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_json, sizes, versions, write_json
 from roadbed.batch.report import FOLDER as LOWEST
 from roadbed.batch.report import LowestFrames, lowest_of
 from roadbed.batch.segments import Ids, Segment, cut
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
-from roadbed.io.files import read_text
 from roadbed.mapping.merge import merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.recording import Part, RunFolder, linked_or_copied
+from roadbed.outputs.recording import Part, RunFolder, link_or_copy
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
 from roadbed.sources.source import Selection, Source
@@ -40,10 +39,10 @@ Events = Iterator[Frames | Split | Outcome]
 def do_sequence(job: Job, sequence: InputSequence) -> Events:
     """Keep a sequence that is complete, process it, or split a long one."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
     stamp = input_stamp(files)
-    again = why_again(job, sequence, files, stamp)
+    again = outdated_reason(job, sequence, files, stamp)
     if again is None:
         kept = SequenceManifest.read(job.of(sequence))
         yield Outcome(sequence.name, "kept", frames=kept.frames if kept else 0)
@@ -58,28 +57,28 @@ def do_sequence(job: Job, sequence: InputSequence) -> Events:
     with atomic_folder(job.of(sequence), job.unfinished) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, lowest = RunFolder(out, sequence.location, job.config, job.layers), LowestFrames()
-        for _, count in _processed(job, source, segments[0], recording, lowest, folder / "map"):
+        for _, count in _run_pipeline(job, source, segments[0], recording, lowest, folder / "map"):
             yield Frames(sequence.name, count)
-        _claim_map(out, folder / "map")
+        _register_map_files(out, folder / "map")
         summary = recording.finish()
         shown = lowest.write(out, summary.slides)
-        _conclude(job, sequence, out, summary, digest, segments, shown, clock.facts(stamp))
+        _write_manifests(job, sequence, out, summary, digest, segments, shown, clock.facts(stamp))
     yield Outcome(sequence.name, "done", len(summary.frames), again)
 
 
 def complete_frames(job: Job, sequence: InputSequence) -> int | None:
     """Number of frames of a sequence whose results are complete and up to date, else None."""
     try:
-        files = input_files(sequence, sequence.opening.open(sequence.location))
-        outdated = why_again(job, sequence, files, input_stamp(files))
+        files = input_files(sequence, sequence.read_options.open(sequence.location))
+        outdated = outdated_reason(job, sequence, files, input_stamp(files))
     except (RoadbedError, OSError):  # the worker reports it
         return None
     known = SequenceManifest.read(job.of(sequence))
     return None if outdated is not None or known is None else known.frames
 
 
-def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: str) -> str | None:
-    """None if the results are complete; else what is missing or has changed, empty if there are none."""
+def outdated_reason(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: str) -> str | None:
+    """None if the results are complete; else the reason to repeat it, empty if there are no results."""
     folder = job.of(sequence)
     known = SequenceManifest.read(folder)
     if known is None:
@@ -88,7 +87,7 @@ def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: s
         return "the settings have changed"
     if known.versions.get("roadbed") != versions()["roadbed"]:
         return f"done by Roadbed {known.versions.get('roadbed')}"
-    if read_run(folder).get("stamp") != stamp and known.input != input_hash(sequence, files):
+    if read_json(folder / RUN).get("stamp") != stamp and known.input != input_hash(sequence, files):
         return "the input has changed"
     missing = known.missing(folder)
     return f"{missing} is missing or cut short" if missing else None
@@ -97,21 +96,21 @@ def why_again(job: Job, sequence: InputSequence, files: Sequence[Path], stamp: s
 def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
     """Process a segment into a folder of its own, for `do_join`."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     key = _key(job, sequence, source)
     target = segment_folder(job, sequence, segment)
-    if _segment_facts(target).get("key") != key:
+    if read_json(target / _SEGMENT).get("key") != key:
         with atomic_folder(target, target.parent) as folder:
             out = OutputFolder(folder, (*_PARTS, "part.json", "slides", _SEGMENT), command=job.command)
             recording = RunFolder(out, sequence.location, job.config, job.layers, segment.start)
             lowest = LowestFrames()
             seen: list[dict[str, Any]] = []
-            for result, count in _processed(job, source, segment, recording, lowest, folder / "map"):
+            for result, count in _run_pipeline(job, source, segment, recording, lowest, folder / "map"):
                 if result is not None and result.occupancy is not None:
                     seen = [{"id": t.id, "position": t.position.tolist()} for t in result.occupancy.objects]
                 if count:
                     yield Frames(sequence.name, count)
-            _claim_map(out, folder / "map")
+            _register_map_files(out, folder / "map")
             shown = lowest.write(out, recording.finish_part().slides)
             facts = {"key": key, "seen": seen, "lowest": shown, **clock.facts("")}
             write_json(out.file(_SEGMENT), facts)
@@ -121,11 +120,11 @@ def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
 def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> Events:
     """Join the segments of a sequence; the caller removes them."""
     clock = _Clock()
-    source = sequence.opening.open(sequence.location)
+    source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
     stamp, digest = input_stamp(files), input_hash(sequence, files)
     folders = [segment_folder(job, sequence, segment) for segment in segments]
-    facts = [_segment_facts(folder) for folder in folders]
+    facts = [read_json(folder / _SEGMENT) for folder in folders]
     key = _key(job, sequence, source)
     outdated = next((folder for folder, fact in zip(folders, facts) if fact.get("key") != key), None)
     if outdated is not None:
@@ -133,24 +132,24 @@ def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> E
     with atomic_folder(job.of(sequence), job.unfinished) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, ids = RunFolder(out, sequence.location, job.config, job.layers), Ids()
-        for place, fact in zip(folders, facts):
-            part = Part.read(place)
-            recording.take(place, part, ids.of_segment(part.objects, part.last, fact["seen"]))
+        for segment_dir, fact in zip(folders, facts):
+            part = Part.read(segment_dir)
+            recording.take(segment_dir, part, ids.of_segment(part.objects, part.last, fact["seen"]))
         if job.map:
-            maps = [MapReader(place / "map") for place in folders if (place / "map" / "map.json").exists()]
+            maps = [MapReader(part / "map") for part in folders if (part / "map" / "map.json").exists()]
             if maps:
                 merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
-        _claim_map(out, folder / "map")
+        _register_map_files(out, folder / "map")
         lowest = lowest_of(entry for fact in facts for entry in fact["lowest"])
         for entry in lowest:
-            drawn = next(place / entry["picture"] for place in folders if (place / entry["picture"]).exists())
+            drawn = next(path for part in folders if (path := part / entry["picture"]).exists())
             (folder / LOWEST).mkdir(exist_ok=True)
-            linked_or_copied(drawn, out.file(entry["picture"]))
+            link_or_copy(drawn, out.file(entry["picture"]))
         summary = recording.finish()
         run = clock.facts(stamp)
         for name in ("wall_s", "processor_s"):
             run[name] = round(run[name] + sum(fact[name] for fact in facts), 3)
-        _conclude(job, sequence, out, summary, digest, segments, lowest, run)
+        _write_manifests(job, sequence, out, summary, digest, segments, lowest, run)
     yield Outcome(sequence.name, "done", len(summary.frames))
 
 
@@ -158,7 +157,7 @@ def segment_folder(job: Job, sequence: InputSequence, segment: Segment) -> Path:
     return job.unfinished / f"{sequence.name}.segments" / f"{segment.number:05d}"
 
 
-def _processed(
+def _run_pipeline(
     job: Job, source: Source, segment: Segment, recording: RunFolder, lowest: LowestFrames, map_folder: Path
 ) -> Iterator[tuple[Any, int]]:
     """Run the pipeline over a segment; yields the last warm-up result once, and about every second the frames done."""
@@ -181,7 +180,7 @@ def _processed(
         yield None, done
 
 
-def _claim_map(out: OutputFolder, folder: Path) -> None:
+def _register_map_files(out: OutputFolder, folder: Path) -> None:
     """Enter the files of the map into the manifest of the results."""
     if folder.is_dir():
         written = folder.rename(folder.with_name(".map"))
@@ -191,7 +190,7 @@ def _claim_map(out: OutputFolder, folder: Path) -> None:
         written.rmdir()
 
 
-def _conclude(
+def _write_manifests(
     job: Job,
     sequence: InputSequence,
     out: OutputFolder,
@@ -233,13 +232,6 @@ def _conclude(
 def _key(job: Job, sequence: InputSequence, source: Source) -> str:
     """Identifies settings, input and version; a segment with another key is outdated."""
     return f"{job.settings_hash(sequence)} {input_stamp(input_files(sequence, source))} {versions()['roadbed']}"
-
-
-def _segment_facts(folder: Path) -> dict[str, Any]:
-    try:
-        return json.loads(read_text(folder / _SEGMENT))
-    except (InputError, ValueError):
-        return {}
 
 
 class _Clock:

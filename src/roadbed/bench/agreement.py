@@ -16,7 +16,7 @@ from roadbed.occupancy import OccupancyFilter
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 
-LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; what is smaller than this is compared with this
+LEAST_MASS, LEAST_SPEED = 0.01, 0.1  # m/s; smaller values count as these
 GRIDS = ("occupancy", "static", "velocity")
 
 

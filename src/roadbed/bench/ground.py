@@ -5,14 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from roadbed.bench.host import device_phases
-from roadbed.bench.timing import Timing, measure
+from roadbed.bench.timing import Timing, measure, there_and_back
 from roadbed.config import Config
-from roadbed.core.frames import GroundFrame, Scan
+from roadbed.core.frames import Scan
 from roadbed.ground import GroundFilter
 from roadbed.ground.stcrf.sizes import lattice_of as stcrf_lattice
 from roadbed.ground.variance.model import lattice_of as variance_lattice
@@ -20,9 +22,8 @@ from roadbed.sources import open_source
 
 # Rummelhard et al. 2017, table II: 6.8 Hz and 21 Hz on a Quadro 2000.
 PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
+_PHASES = attrgetter("timings")  # s per phase of a frame
 
-
-Place = tuple[str, str | None]  # backend and device
 Measured = tuple[Timing, dict[str, float]]  # and microseconds per phase on an accelerator
 
 
@@ -30,59 +31,47 @@ def ground_rows(
     backend: str = "cpu", device: str | None = None, sensors: Sequence[str] = tuple(PAPER_MS), seconds: float = 3.0
 ) -> Iterator[dict[str, Any]]:
     """One row per case: each sensor with both presets, cold and warm, and grid variance; growing sizes for hdl64e."""
-    place = backend, device
+    where = {"backend": backend, "device": device}
     for sensor in sensors:
-        scans, paper_ms = _drive(sensor), PAPER_MS.get(sensor)
+        scans, paper_ms = _scans(sensor), PAPER_MS.get(sensor)
         for preset in ("paper", "default"):
-            config = Config.preset(preset)
-            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, place, scans[0], seconds))
-            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, place, scans, seconds))
+            config = Config.preset(preset).with_changes(**where)
+            yield _row(f"{sensor} {preset} cold", scans[0], config, paper_ms, _cold(config, scans[0], seconds))
+            yield _row(f"{sensor} {preset} warm", scans[0], config, paper_ms, _warm(config, scans, seconds))
     for sensor in sensors:
-        scan = _drive(sensor, frames=1)[0]
-        variance = Config.parse({"ground": {"method": "variance"}})
-        yield _row(f"{sensor} variance", scan, variance, None, _cold(variance, place, scan, seconds))
+        scan = _scans(sensor, frames=1)[0]
+        variance = Config.parse({"ground": {"method": "variance"}, **where})
+        yield _row(f"{sensor} variance", scan, variance, None, _cold(variance, scan, seconds))
     if "hdl64e" in sensors:
-        yield from _growth(_drive("hdl64e", frames=1)[0], place, seconds)
+        yield from _growth(_scans("hdl64e", frames=1)[0], Config.preset("paper").with_changes(**where), seconds)
 
 
-def _growth(scan: Scan, place: Place, seconds: float) -> Iterator[dict[str, Any]]:
-    """Doubling points on one lattice, then doubling cells under one scan."""
-    paper = Config.preset("paper")
+def _growth(scan: Scan, paper: Config, seconds: float) -> Iterator[dict[str, Any]]:
+    """Doubling points on one grid, then doubling cells under one scan."""
     for factor in (0.25, 0.5, 1, 2, 4):
         resized = _resized(scan, round(100_000 * factor))
-        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, place, resized, seconds))
+        yield _row(f"points x{factor:g}", resized, paper, None, _cold(paper, resized, seconds))
     for factor in (1, 2, 4, 8):
         side = 80.0 * np.sqrt(factor)
         larger = paper.with_changes(ground={"stcrf": {"length": side, "width": side}})
-        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, place, scan, seconds))
+        yield _row(f"cells x{factor}", scan, larger, None, _cold(larger, scan, seconds))
 
 
-def _drive(sensor: str, frames: int = 12) -> list[Scan]:
+def _scans(sensor: str, frames: int = 12) -> list[Scan]:
     return list(open_source(f"sim:city?sensor={sensor}&frames={frames}"))
 
 
-def _cold(config: Config, place: Place, scan: Scan, seconds: float) -> Measured:
-    ground = GroundFilter(config.with_changes(backend=place[0], device=place[1]))
+def _cold(config: Config, scan: Scan, seconds: float) -> Measured:
+    ground = GroundFilter(config)
     alone = replace(scan, T_world_sensor=None)
-    return measure(lambda: ground(alone), _phases, seconds=seconds), device_phases(ground, 12 * [alone])
+    return measure(lambda: ground(alone), _PHASES, seconds=seconds), device_phases(ground, 12 * [alone])
 
 
-def _warm(config: Config, place: Place, scans: list[Scan], seconds: float) -> Measured:
-    """Along the drive and back again, so that the prior surface is always a real one."""
-    ground = GroundFilter(config.with_changes(backend=place[0], device=place[1]))
-    there_and_back = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
-    step = iter(range(10**9))
-
-    def next_scan() -> Scan:
-        number = next(step)
-        return replace(scans[there_and_back[number % len(there_and_back)]], time=0.1 * number)
-
-    timing = measure(lambda: ground(next_scan()), _phases, seconds=seconds, warm_up=len(there_and_back))
-    return timing, device_phases(ground, [next_scan() for _ in scans])
-
-
-def _phases(frame: GroundFrame) -> dict[str, float]:
-    return dict(frame.timings)
+def _warm(config: Config, scans: list[Scan], seconds: float) -> Measured:
+    ground = GroundFilter(config)
+    frames = there_and_back(scans)
+    timing = measure(lambda: ground(next(frames)), _PHASES, seconds=seconds, warm_up=2 * len(scans) - 2)
+    return timing, device_phases(ground, list(islice(frames, len(scans))))
 
 
 def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, measured: Measured) -> dict[str, Any]:

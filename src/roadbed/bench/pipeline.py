@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from itertools import count, islice
+from itertools import islice
 from typing import Any
 
 from roadbed.bench.host import device_phases, host_figures
-from roadbed.bench.timing import measure
+from roadbed.bench.timing import measure, there_and_back
 from roadbed.config import Config
-from roadbed.core.frames import Scan
 from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source
 
@@ -52,11 +50,3 @@ def pipeline_rows(
             **host_figures(pipeline, list(islice(frames, len(scans)))),
             "device_us": device_phases(pipeline, list(islice(frames, len(scans)))),
         }
-
-
-def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
-    """The sequence forwards and backwards, endlessly, with increasing time: the filters see no jump."""
-    step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
-    order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
-    for number in count():
-        yield replace(scans[order[number % len(order)]], time=step * number)

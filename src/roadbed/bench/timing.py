@@ -4,24 +4,27 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date
+from itertools import count
 from os import cpu_count
 from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
 
+from roadbed.core.frames import Scan
+
 
 @dataclass(frozen=True)
 class Timing:
-    """Milliseconds of repeated calls of one thing."""
+    """Milliseconds of repeated calls of one function."""
 
     median_ms: float
     p95_ms: float
     repeats: int
-    processor_ms: float = 0.0  # median, of all threads together: what a busy machine hardly changes
+    processor_ms: float = 0.0  # median, of all threads together: little affected by other processes
     phases_ms: Mapping[str, float] = field(default_factory=dict)  # medians
 
 
@@ -55,20 +58,26 @@ def measure(
     )
 
 
-def machine() -> dict[str, Any]:
-    """Where and when the numbers were taken."""
+def there_and_back(scans: list[Scan]) -> Iterator[Scan]:
+    """The sequence forwards and backwards, endlessly, with increasing time: the filters see no jump."""
+    step = (scans[1].time or 0.1) - (scans[0].time or 0.0)
+    order = [*range(len(scans)), *range(len(scans) - 2, 0, -1)]
+    for number in count():
+        yield replace(scans[order[number % len(order)]], time=step * number)
+
+
+def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
+    """The JSON of `roadbed bench NAME`: machine and date, then the rows."""
     import numba
 
     return {
+        "bench": name,
         "date": date.today().isoformat(),
         "machine": platform.machine(),
         "cores": cpu_count(),
         "threads": numba.get_num_threads(),
         "python": platform.python_version(),
         "numba": numba.__version__,
+        **more,
+        "rows": list(rows),
     }
-
-
-def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[str, Any]:
-    """What `roadbed bench NAME --json` prints."""
-    return {"bench": name, **machine(), **more, "rows": list(rows)}

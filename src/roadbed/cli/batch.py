@@ -52,7 +52,7 @@ def batch(
 
     Each sequence gets a folder as of `run`. Exit status 1 if a sequence failed.
     """
-    from roadbed.batch.batch_run import BatchRun, claimed, write_summary
+    from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
     from roadbed.batch.engine import Engine
     from roadbed.batch.job import WARM_UP, Job
     from roadbed.batch.sequences import find_sequences
@@ -74,10 +74,10 @@ def batch(
         threads,
         resume,
     )
-    sequences = find_sequences(sources, perception.opening(frames))
+    sequences = find_sequences(sources, perception.read_options(frames))
     gpu_share = 1 / per_gpu if settings.backend == "cuda" else 0.0
     on_event = _print_event if as_json else _Screen().show
-    with claimed(job), until_stopped() as stopped:
+    with locked_output(job), until_stopped() as stopped:
         engine = Engine(ray, workers, gpu_share, threads)
         batch_run = BatchRun(job, sequences, engine, on_event)
         if not (resume and batch_run.keep_complete()):

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line, prepare
+from roadbed.cli.options import Force, Output, command_line, prepare
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
 
 if TYPE_CHECKING:
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.report import Picture
+    from roadbed.outputs.report import ReportImage
 
 OVERVIEW = "overview.png"
 NEXT = """
@@ -39,18 +39,18 @@ def demo(
     view: Annotated[bool, typer.Option("--view", help="Then open the viewer.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Run the whole pipeline on simulated data: pictures and a report."""
+    """Run the whole pipeline on simulated data: images and a report."""
     from roadbed import Config, Pipeline
     from roadbed import open as open_source
-    from roadbed.io.atomic import atomic_write
+    from roadbed.io.atomic import write_file
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.pictures import overview_figure, png_bytes
-    from roadbed.outputs.pictures.scene3d import corner_camera, liveliness
+    from roadbed.outputs.images import overview_figure, png_bytes
+    from roadbed.outputs.images.scene3d import corner_camera, motion_score
     from roadbed.outputs.recording import RunFolder
-    from roadbed.outputs.report import Picture
+    from roadbed.outputs.report import ReportImage
 
     location = f"sim:{scene}?frames={frames}"
-    parts = (*RunFolder.PARTS, OVERVIEW, *(_picture_name(name) for name in SCENES_SHOWN))
+    parts = (*RunFolder.PARTS, OVERVIEW, *(_image_name(name) for name in SCENES_SHOWN))
     out = OutputFolder(output, parts, command=command_line(), force=force)
     config = Config()
     prepare(location, config)
@@ -61,27 +61,26 @@ def demo(
     for result in progress(pipeline.run(scans), "processing", frames):
         folder.add(result)
         assert result.occupancy is not None
-        if (lively := liveliness(result.ground, result.occupancy)) >= most:
-            best, most = result, lively
+        if (score := motion_score(result.ground, result.occupancy)) >= most:
+            best, most = result, score
     assert best is not None
     assert best.occupancy is not None
     overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
-    with atomic_write(out.file(OVERVIEW)) as file:
-        file.write(overview)
-    summary = folder.finish([Picture("From the raw scan to moving objects", overview), *_scene_pictures(out)])
+    write_file(out.file(OVERVIEW), overview)
+    summary = folder.finish([ReportImage("From the raw scan to moving objects", overview), *_scene_images(out)])
     if as_json:
         print_json(run_facts(summary, output))
     else:
         print_summary(summary)
         print(_next_steps(output))
     if view:
-        from roadbed.cli.view import serve
+        from roadbed.cli.view import view as open_viewer
 
-        serve(Request(location))
+        open_viewer(source=location)
 
 
 def _next_steps(output: Path) -> str:
-    """What to look at and to run next; the commands work as printed, from any folder and environment."""
+    """Files to open and commands to run next; the commands work as printed, from any folder and environment."""
     import roadbed
 
     python, found = Path(sys.executable), shutil.which("roadbed")
@@ -96,21 +95,21 @@ def _next_steps(output: Path) -> str:
     )
 
 
-def _picture_name(scene: str) -> str:
+def _image_name(scene: str) -> str:
     return f"scene-{scene}.png"
 
 
-def _scene_pictures(out: OutputFolder) -> list[Picture]:
+def _scene_images(out: OutputFolder) -> list[ReportImage]:
     """One frame of every scene, from above and from the side."""
     from roadbed import GroundFilter
     from roadbed import open as open_source
-    from roadbed.outputs.pictures import save_frame_picture
-    from roadbed.outputs.report import Picture
+    from roadbed.outputs.images import save_frame_image
+    from roadbed.outputs.report import ReportImage
 
-    pictures = []
+    images = []
     for name in progress(SCENES_SHOWN, "drawing"):
-        path = out.file(_picture_name(name))
+        path = out.file(_image_name(name))
         scan = open_source(f"sim:{name}?frames=40")[20]
-        save_frame_picture(path, GroundFilter()(scan))
-        pictures.append(Picture(f"sim:{name}", path.read_bytes()))
-    return pictures
+        save_frame_image(path, GroundFilter()(scan))
+        images.append(ReportImage(f"sim:{name}", path.read_bytes()))
+    return images

@@ -94,13 +94,13 @@ def _elevation_scorer(
     scans: Source, folder: Path | None, origin: tuple[float, float], range_m: float
 ) -> ElevationScorer | None:
     """The true surface; arrays of a folder belong to scans by their number in the whole source."""
-    from roadbed.evaluate.elevation import elevation_scorer
+    from roadbed.evaluate.elevation import ReferenceElevation, SimulatedElevation
 
-    scorer = elevation_scorer(scans, folder, origin, range_m)
+    if folder is None:
+        return SimulatedElevation(scans, range_m) if hasattr(scans, "truth") else None
+    reference = ReferenceElevation(folder, *origin)
     numbers = getattr(scans, "numbers", None)
-    if scorer is None or folder is None or numbers is None:
-        return scorer
-    return lambda index, frame: scorer(numbers[index], frame)
+    return reference if numbers is None else lambda index, frame: reference(numbers[index], frame)
 
 
 @app.command("occupancy")

@@ -14,7 +14,6 @@ import typer
 
 from roadbed.cli.options import Force, Occupancy, Request, command_line, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, until_stopped
-from roadbed.core.errors import OutputError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
@@ -31,12 +30,16 @@ _REPORT_S = 5.0
 def live(
     request: Request,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Folder for results as of `run`, or FILE.mcap.")
+        Path | None,
+        typer.Option("--output", "-o", help="Folder for results as of `run`, or a bag: FILE.mcap, FILE.bag."),
     ] = None,
     force: Force = False,
     foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
     host: Annotated[str, typer.Option(help="Address for --foxglove.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Page that may connect to --foxglove, next to the app.")
+    ] = None,
     pace: Annotated[float, typer.Option(min=0.01, max=1000, help="Playback speed of a recording.")] = 1.0,
     occupancy: Occupancy = True,
     as_json: Json = False,
@@ -47,20 +50,22 @@ def live(
     """
     from roadbed.live.playing import Feeder
     from roadbed.live.stream import Stream
+    from roadbed.outputs.bag import is_bag_name
     from roadbed.sources.odometry import Deskewed
 
-    mcap = _checked_mcap(output, force)
     settings = request.settings()
-    T_vehicle_sensor = request.opening().T_vehicle_sensor()
+    T_vehicle_sensor = request.read_options().T_vehicle_sensor()
     source = replace(request, mounting=None, deskew=False).scans()
     if request.deskew:
         source = Deskewed(source, ahead=False)
     say = (lambda text: None) if as_json else (lambda text: print(text, flush=True))
     with until_stopped() as stopped, ExitStack() as sinks:
         shown: list[Show] = []
-        if foxglove or mcap is not None:
-            shown.append(sinks.enter_context(_foxglove(host if foxglove else None, port, mcap, say)))
-        if output is not None and mcap is None:
+        if foxglove:
+            shown.append(sinks.enter_context(_foxglove(host, port, allow_origin or [], say)))
+        if output is not None and is_bag_name(output):
+            shown.append(sinks.enter_context(_bag(output, force)))
+        elif output is not None:
             shown.append(sinks.enter_context(_folder(output, force, request, source, settings)))
 
         def show(result: LiveResult) -> None:
@@ -106,19 +111,28 @@ def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
 
 
 @contextmanager
-def _foxglove(host: str | None, port: int, mcap: Path | None, say: Callable[[str], object]) -> Iterator[Show]:
-    """Into a file, to the Foxglove app, or both."""
+def _foxglove(host: str, port: int, origins: list[str], say: Callable[[str], object]) -> Iterator[Show]:
     from roadbed.live.foxglove import FoxgloveSink
 
-    with FoxgloveSink(host, port, mcap) as sink:
-        if host is not None:
-            say(f"Foxglove: open a connection to {sink.address}")
+    with FoxgloveSink(host, port, None, origins) as sink:
+        open_to = " (open to other machines; the token is part of the address)" if sink.is_open else ""
+        say(f"Foxglove: open a connection to {sink.address}{open_to}")
         yield lambda live: sink.show(live.result, live.diagnostics)
 
 
 @contextmanager
+def _bag(output: Path, force: bool) -> Iterator[Show]:
+    """Into a ROS 2 or ROS 1 bag; a failed recording is discarded."""
+    from roadbed.outputs.bag import BagWriter
+
+    with BagWriter(output, force=force) as bag:
+        yield lambda live: bag.add(live.result)
+        bag.finish()
+
+
+@contextmanager
 def _folder(output: Path, force: bool, request: Request, source: Any, settings: Config) -> Iterator[Show]:
-    """Into a folder, which has its report whatever ends the stream."""
+    """Into a folder; the report is also written after an error."""
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.recording import RunFolder
     from roadbed.sources.read_options import files_of
@@ -129,15 +143,6 @@ def _folder(output: Path, force: bool, request: Request, source: Any, settings: 
         yield lambda live: folder.add(live.result)
     finally:
         folder.finish()
-
-
-def _checked_mcap(output: Path | None, force: bool) -> Path | None:
-    """The MCAP to write, where `output` names one."""
-    if output is None or output.suffix != ".mcap":
-        return None
-    if output.exists() and not force:
-        raise OutputError(f"{output}: exists; name another file with -o, or replace it with --force")
-    return output
 
 
 def _facts(source: str, statistics: Statistics) -> dict[str, Any]:

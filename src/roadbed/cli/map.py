@@ -106,10 +106,9 @@ def export(
     stored = _open(context)
     limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
-    place = Georeference(*origin, epsg)
-    done = export_map(
-        stored, out, product_names(products), place, limits, lambda keys: progress(keys, "exporting", len(stored.keys))
-    )
+    georeference, total = Georeference(*origin, epsg), len(stored.keys)
+    names = product_names(products)
+    done = export_map(stored, out, names, georeference, limits, lambda keys: progress(keys, "exporting", total))
     if as_json:
         print_json({"output": str(output), "files": done.files, "nodes": done.nodes, "damaged": done.damaged})
         return

@@ -56,7 +56,7 @@ class Perception:
     """Options of every command that reads a source: how to read the scans and how to process them."""
 
     kind: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not tell.")
+        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
     ] = None
     start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
     stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
@@ -85,7 +85,7 @@ class Perception:
             config = config.with_changes(ground={"mounting": {"height": self.height}})
         return config
 
-    def opening(self, frames: int | None = None) -> ReadOptions:
+    def read_options(self, frames: int | None = None) -> ReadOptions:
         """How to read a source, at most `frames` scans of it."""
         from roadbed.sources.read_options import ReadOptions
 
@@ -98,11 +98,11 @@ class Perception:
 class Request(Perception):
     """One source with the options for it."""
 
-    source: Annotated[str, typer.Argument(help="File, folder, bag, or simulated drive such as sim:city.")]
+    source: Annotated[str, typer.Argument(help="File, folder, bag, or simulated sequence such as sim:city.")]
 
     def scans(self, frames: int | None = None) -> Source:
         """The scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
-        return self.opening(frames).open(self.source)
+        return self.read_options(frames).open(self.source)
 
     def odometry_used(self, source: Source) -> str:
         """One line for the screen."""
@@ -117,7 +117,7 @@ def command_line() -> str:
 
 
 def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
-    """Compile what a command needs on all cores before its first frame."""
+    """Compile the kernels of a command on all cores before its first frame."""
     from roadbed.warm_up.processes import cold, warm_up
 
     parts = ["simulator"] if source.startswith("sim:") else []
@@ -145,7 +145,8 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
 
     def call(**values: Any) -> None:
         for name, kind in groups.items():
-            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+            given = [field.name for field in fields(kind) if field.name in values]
+            values[name] = kind(**{field: values.pop(field) for field in given})
         command(**values)
 
     call.__name__, call.__doc__ = command.__name__, command.__doc__

@@ -67,10 +67,10 @@ class _Chain:
     as_json: bool
 
     def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
-        from roadbed.outputs.bag import source_diagnostics, write_bag
+        from roadbed.outputs.bag import write_bag
 
         odometry = self.request.odometry_used(self.scans)
-        diagnostics = source_diagnostics(self.scans)
+        diagnostics = list(self.scans.diagnostics)
         prepare(self.request.source, self.settings, occupancy=self.occupancy)
         count, left_out = write_bag(output, self.scans, self._results(map_folder), force)
         diagnostics += [f"not copied, as the other ROS has no such message: {topic}" for topic in sorted(left_out)]
@@ -84,10 +84,9 @@ class _Chain:
     def into_folder(
         self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
     ) -> None:
-        """Write every result; a signal (Ctrl+C, SIGTERM) ends the run early, with its report."""
+        """Write every result; a signal (Ctrl+C, SIGTERM, SIGHUP) ends the run early, with its report."""
         from roadbed.cli.map import product_names
         from roadbed.mapping.reader import MapReader
-        from roadbed.outputs.bag import source_diagnostics
         from roadbed.outputs.folder import OutputFolder
         from roadbed.outputs.maps import export_map
         from roadbed.outputs.maps.export import PARTS as MAP_PARTS
@@ -95,7 +94,7 @@ class _Chain:
         from roadbed.sources.read_options import files_of
 
         odometry = self.request.odometry_used(self.scans)
-        diagnostics = source_diagnostics(self.scans)
+        diagnostics = list(self.scans.diagnostics)
         exported = None if products is None else product_names("" if products == "all" else products)
         parts = RunFolder.PARTS + (MAP_PARTS if products else ())
         out = OutputFolder(output, parts, command=command_line(), inputs=files_of(self.scans), force=force)

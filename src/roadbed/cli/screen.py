@@ -73,7 +73,10 @@ def progress(items: Iterable[T], text: str, total: int | None = None) -> Iterabl
 
 @contextmanager
 def until_stopped() -> Iterator[threading.Event]:
-    """Ctrl+C or SIGTERM sets the event, a second signal interrupts; the earlier handlers return at the end."""
+    """Ctrl+C, SIGTERM or SIGHUP sets the event, a second signal interrupts; the earlier handlers return at the end.
+
+    A SIGHUP that is ignored, as under nohup, stays ignored.
+    """
     stopped = threading.Event()
 
     def stop(number: int, _: object) -> None:
@@ -81,7 +84,10 @@ def until_stopped() -> Iterator[threading.Event]:
             raise KeyboardInterrupt
         stopped.set()
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    numbers = [signal.SIGINT, signal.SIGTERM]
+    if signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, stop) for number in numbers}
     try:
         yield stopped
     finally:

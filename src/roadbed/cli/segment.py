@@ -105,8 +105,8 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
     how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
     angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"
     print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
-    for note in out["diagnostics"]:
-        print(f"note: {note}")
+    for message in out["diagnostics"]:
+        print(f"note: {message}")
     print(f"wrote {', '.join(out['files'])}")
     if verbose:
         table(f"method {out['method']}", ("phase", "ms"), list(out["phases_ms"].items()))

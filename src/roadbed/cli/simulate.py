@@ -38,25 +38,25 @@ def simulate(
     Writes a SemanticKITTI-style folder: velodyne, labels, poses, times, truth layers.
     """
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.pictures.scan import draw_scan
+    from roadbed.outputs.images.scan import draw_scan
     from roadbed.outputs.sequence_folder import PARTS, record_sequence
     from roadbed.sources.simulator import SimulatorSource
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
     folder = OutputFolder(output, (*PARTS, "first-scan.png"), command=command_line(), force=force)
-    written = record_sequence(source.drive, folder, reach, spacing)
+    written = record_sequence(source.sequence, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
     if picture:
         draw_scan(source[0], _labels(source.truth(0)), folder.file("first-scan.png"), title=source.location)
     facts = {
         "folder": str(output),
-        "scene": source.drive.scene.name,
-        "sensor": [item.name for item in source.drive.rig.sensors],
-        "seed": source.drive.seed,
+        "scene": source.sequence.scene.name,
+        "sensor": [item.name for item in source.sequence.rig.sensors],
+        "seed": source.sequence.seed,
         "frames": len(source),
         "points": points,
         "points_per_frame": round(points / len(source)),
-        "rate_hz": source.drive.rig.rate,
+        "rate_hz": source.sequence.rig.rate,
     }
     if as_json:
         print_json(facts)
@@ -66,7 +66,7 @@ def simulate(
 
 
 def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
-    """True classes of the points as labels, for the picture."""
+    """True classes of the points as labels, for the image."""
     import numpy as np
 
     from roadbed.core.frames import Label

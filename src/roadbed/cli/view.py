@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,22 +35,6 @@ def view(
     as_json: Json = False,
 ) -> None:
     """Show a source in the browser and tune parameters live. Ctrl+C stops it."""
-    serve(request, host, port, allow_host or (), save_as, force, occupancy, browser, record, as_json)
-
-
-def serve(
-    request: Request,
-    host: str = "127.0.0.1",
-    port: int = 8080,
-    allow_host: Sequence[str] = (),
-    save_as: Path | None = None,
-    force: bool = False,
-    occupancy: bool = True,
-    browser: bool = False,
-    record: Path | None = None,
-    as_json: bool = False,
-) -> None:
-    """Serve the page until interrupted; prints its address."""
     import webbrowser
 
     from roadbed.outputs.folder import claim_configuration, unused_name
@@ -75,7 +58,7 @@ def serve(
                 title=request.source,
                 save_as=save_as,
                 occupancy=occupancy,
-                allow_hosts=allow_host,
+                allow_hosts=allow_host or (),
             )
         )
         reach = "anyone with this address can control it" if viewer.is_open else "only this machine can reach it"

@@ -9,29 +9,22 @@ from typing import ClassVar, Literal
 import yaml
 from pydantic import Field
 
-from roadbed.config import ground, live, occupancy
 from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
-from roadbed.config.live import LiveConfig
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.config.presets import PRESETS
+from roadbed.config.removed import REMOVED
 from roadbed.config.report import from_report, is_report
-from roadbed.config.shared import TimelineConfig, VehicleConfig
+from roadbed.config.shared import LiveConfig, TimelineConfig, TraversabilityConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
-from roadbed.config.traversability import TraversabilityConfig
 from roadbed.core.errors import ConfigError
-from roadbed.io.atomic import atomic_write
-
-# Keys of earlier versions, each with the reason why it is refused.
-_REMOVED = {
-    key: reason for module in (ground, occupancy, live) for key, reason in getattr(module, "REMOVED", {}).items()
-}
+from roadbed.io.atomic import write_file
 
 
 class Config(Stage):
     """All parameters of a run. `Config()` is the default for every sensor."""
 
-    removed: ClassVar[dict[str, str]] = _REMOVED
+    removed: ClassVar[dict[str, str]] = REMOVED
 
     backend: Literal["cpu", "opencl", "cuda", "auto"] = "cpu"
     device: str | None = Field(None, description="accelerator: its index or a part of its name; None: the best one")
@@ -58,7 +51,7 @@ class Config(Stage):
 
     @classmethod
     def load(cls, path: str | Path) -> Config:
-        """Read YAML: Roadbed's own, or the grid-variance report's params.yaml as it is."""
+        """Read YAML: a Roadbed configuration, or params.yaml of the grid-variance report."""
         return cls.loads(load_text(path), str(path))
 
     @classmethod
@@ -76,8 +69,7 @@ class Config(Stage):
         return yaml.safe_dump(self.model_dump(mode="json"), sort_keys=False)
 
     def save(self, path: str | Path) -> None:
-        with atomic_write(path) as file:
-            file.write(self.dumps().encode())
+        write_file(path, self.dumps())
 
 
 __all__ = [

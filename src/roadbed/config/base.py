@@ -7,6 +7,7 @@ import difflib
 from typing import Any, ClassVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.fields import FieldInfo
 
 from roadbed.core.errors import ConfigError
 
@@ -69,7 +70,7 @@ def _explain(model: type[Stage], item: Any) -> str:
 
 
 def _removed(removed: dict[str, str], name: str, found: Any) -> str:
-    """What to say of a removed key, or of the removed keys in a removed stage; empty if it was never there."""
+    """The message for a removed key, or for the removed keys of a removed stage; empty if it never existed."""
     given = [f"{name}.{key}" for key in found] if isinstance(found, dict) else []
     below = [key for key in removed if key.startswith(f"{name}.")]
     keys = [name] if name in removed else [key for key in given if key in removed] or below[:1]
@@ -79,10 +80,14 @@ def _removed(removed: dict[str, str], name: str, found: Any) -> str:
 def _stage_at(model: type[Stage], path: list[str]) -> type[Stage] | None:
     """The model under a dotted path of nested stages; None where there is none."""
     for part in path:
-        field = model.model_fields.get(part)
-        candidates = [] if field is None else [field.annotation, *get_args(field.annotation)]
-        nested = [c for c in candidates if isinstance(c, type) and issubclass(c, Stage)]
-        if not nested:
+        stage = stage_of(model.model_fields[part]) if part in model.model_fields else None
+        if stage is None:
             return None
-        model = nested[0]
+        model = stage
     return model
+
+
+def stage_of(field: FieldInfo) -> type[Stage] | None:
+    """The stage that a field holds, also an optional one; None for a plain parameter."""
+    candidates = (field.annotation, *get_args(field.annotation))
+    return next((kind for kind in candidates if isinstance(kind, type) and issubclass(kind, Stage)), None)

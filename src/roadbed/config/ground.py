@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parameters of the ground stage. Values that belong to a rule are constants beside the code of that rule."""
+"""Parameters of the ground stage. Values that belong to a rule are constants next to its code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ GroundRule = Literal[
 
 
 class MountingConfig(Stage):
-    """Pose of the sensor over the road. What is not given is estimated from the first scans and tracked."""
+    """Pose of the sensor over the road. Values that are not given are estimated from the first scans and tracked."""
 
     estimate: bool = Field(True, description="estimate what is not given; off: it has to be given")
     height: float | None = Field(None, gt=-5, lt=30, description="m over the road; None: estimate")
@@ -49,8 +49,14 @@ class MountingConfig(Stage):
     roll: float | None = Field(None, ge=-90, le=90, description="degrees; None: estimate")
 
     @property
+    def tilt(self) -> tuple[float | None, float | None]:
+        """Pitch and roll in degrees, None where it is estimated; 0 where it is neither given nor estimated."""
+        unknown = None if self.estimate else 0.0
+        return unknown if self.pitch is None else self.pitch, unknown if self.roll is None else self.roll
+
+    @property
     def is_given(self) -> bool:
-        return None not in (self.height, self.pitch, self.roll)
+        return self.height is not None and None not in self.tilt
 
 
 class StcrfConfig(Stage):
@@ -98,7 +104,7 @@ class TimeConfig(Stage):
         "largest_turn": "timeline.largest_turn, in degrees",
     }
 
-    motion: Literal["rolling", "vehicle"] = Field("rolling", description="lattice axes: the world's or the vehicle's")
+    motion: Literal["rolling", "vehicle"] = Field("rolling", description="grid axes: the world's or the vehicle's")
     map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
 
 
@@ -167,7 +173,7 @@ class GroundConfig(Stage):
     """The ground method and its parameters."""
 
     method: Literal["stcrf", "variance"] = "stcrf"
-    without: tuple[GroundRule, ...] = Field((), description="rules of ours to switch off, by name")
+    without: tuple[GroundRule, ...] = Field((), description="rules to switch off, by name")
     mounting: MountingConfig = MountingConfig()
     stcrf: StcrfConfig = StcrfConfig()
     time: TimeConfig = TimeConfig()
@@ -177,64 +183,3 @@ class GroundConfig(Stage):
     def uses(self, rule: GroundRule) -> bool:
         """Whether a rule is switched on."""
         return rule not in self.without
-
-
-def _switch(rule: str) -> str:
-    return f"removed in 1.0: write ground.without: [{rule}] to switch this rule off"
-
-
-_CONSTANT = "removed in 1.0: its default is a constant now"
-_DELETED = "removed in 1.0: the rule changed no result and was deleted"
-# Keys of earlier versions, and what to say about them.
-REMOVED: dict[str, str] = {
-    **dict.fromkeys(
-        (
-            *(f"ground.mounting.{name}" for name in ("radius", "cell", "trials", "smallest_quality", "first_scans")),
-            *(f"ground.opacity.{name}" for name in ("direction", "densest", "layered")),
-            *(f"ground.stcrf.{name}" for name in ("height_information", "coarse_height_information")),
-            *(f"ground.stcrf.{name}" for name in ("slope_information", "reach", "variance_factor")),
-            *(f"ground.stcrf.coarse.{name}" for name in ("spacing", "cell", "iterations", "warm_iterations")),
-            *(f"ground.stcrf.coarse.{name}" for name in ("sigma_up", "climb_iterations", "climb_sigma_up")),
-            *(f"ground.stcrf.walls.{name}" for name in ("low", "high")),
-            *(f"ground.time.{name}" for name in ("alignment_radius", "alignment_trust")),
-            *(f"ground.labels.{name}" for name in ("ratio_around", "foot", "foot_around", "support_ratio")),
-            *(f"ground.labels.{name}" for name in ("firm", "top")),
-        ),
-        _CONSTANT,
-    ),
-    **dict.fromkeys(
-        (
-            "ground.stcrf.footprint",
-            "ground.stcrf.coarse.most_information",
-            *(f"ground.labels.{name}" for name in ("ratio", "support_even")),
-            "ground.labels.standing",
-        ),
-        _DELETED,
-    ),
-    "ground.opacity.enabled": _switch("visibility"),
-    "ground.stcrf.start": _switch("coarse_start"),
-    "ground.stcrf.coarse.pull": _switch("pull_to_drops"),
-    "ground.stcrf.coarse.climb": _switch("slope_aware_start"),
-    "ground.stcrf.walls.enabled": _switch("wall_pillars"),
-    "ground.stcrf.sigma_up_early": _switch("early_tolerance"),
-    "ground.stcrf.disagreement": _switch("neighbour_disagreement"),
-    "ground.stcrf.seen_only": _switch("seen_only"),
-    "ground.stcrf.islands": _switch("small_components"),
-    "ground.time.alignment": _switch("alignment"),
-    "ground.labels.low_outlier": _switch("low_outliers"),
-    **{
-        f"ground.labels.{rule}": _switch(rule)
-        for rule in (
-            "smooth",
-            "pillars",
-            "pillars_around",
-            "foot_by_ratio",
-            "foot_by_support",
-            "clear",
-            "banks",
-            "steep_banks",
-            "open_ground",
-            "vote",
-        )
-    },
-}

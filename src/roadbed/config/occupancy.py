@@ -6,7 +6,6 @@ A value that no user should set is a named constant in the `model.py` of its sta
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
@@ -17,7 +16,7 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 OccupancyRule = Literal[
     # observation
-    "obstacle_heights",  # a beam that passes high over a cell says little about it
+    "obstacle_heights",  # a beam that passes high over a cell counts less
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
     "unknown_ground",  # beams over unknown ground count less
@@ -30,10 +29,10 @@ OccupancyRule = Literal[
     "unseen_stays_unknown",  # unknown mass is resolved by evidence; without: in every step
     "vacated_is_free",  # dynamic mass that moved out of a visible cell leaves it free
     "unknown_by_evidence",  # unknown mass is split by whether the cell was hit; without: 1/4 static, 1/4 dynamic
-    "unseen_is_static",  # hit unknown mass is static unless what arrives there was tested
-    "births_beside_movers",  # more mass is born beside moving cells
-    "free_space_decay",  # unseen space soon is no longer surely free
-    "maturity",  # hits beside long static cells are static
+    "unseen_is_static",  # hit unknown mass is static unless tested particles arrive
+    "births_beside_movers",  # more mass is born next to moving cells
+    "free_space_decay",  # free mass of unseen cells decays
+    "maturity",  # hits next to cells that have long been static are static
     "maturity_free_space",  # not where the cell was seen free for long
     # particles
     "surface_weights",  # particles of a cell are weighted by where in it beams returned
@@ -142,41 +141,3 @@ class OccupancyConfig(Stage):
     fusion: FusionConfig = FusionConfig()
     filter: FilterConfig = FilterConfig()
     objects: ObjectsConfig = ObjectsConfig()
-
-
-_STAYS = "removed in 1.0: now a constant"
-_RULE = "removed in 1.0: a rule is switched off by its name in occupancy.without"
-_CONSTANTS = """
-observation: range_margin obstacle_height_sigma low_outlier underside underside_reach beneath sparse_hit face
-    height_spread detection ground_detection hit false_alarm hits clip ground_sigma
-filter: empty_to_dynamic static_to_dynamic dynamic_to_static stop_speed acceleration_per_speed2 diffusion survival
-    surface_sigma surface_floor
-filter.maturity: begin full radius static_rate decay free_radius free_decay
-filter.registration: span speed fewest_cells most_cells extent points same good gain small_same small_gain
-    standing_freed standing_same standing_gain slack least fast_speed fast_least refined_speed refined_reach
-    refined_slack spread sigma
-filter.birth: share speed traffic_spread fast_speed seed_radius seed_spread
-filter.moving: occupancy dynamic_share test_memory
-objects: join gate velocity_noise
-"""
-_SWITCHES = """
-observation: sparse sure_height mixed_free unknown_ground
-filter: compose acceleration_at_rest unobserved_survival sure_memory hits_only keep_unknown vacated_is_free
-    unknown_hit unknown_claim beside_moving unknown_free surface
-filter.maturity: enabled free_time
-filter.registration: enabled small standing_time fast_span fast_extent refined_span confirmed static_rate share trusted
-    floor
-filter.birth: traffic fast seeded
-filter.moving: old_share neighbours alike untested test_free age
-objects: lag body_gap
-"""
-
-
-def _named(text: str, reason: str) -> dict[str, str]:
-    """Dotted names of a table above, each with the reason why the key was removed."""
-    stages = re.findall(r"^([\w.]+): ([^:]*)$", text, re.MULTILINE)
-    return {f"occupancy.{stage}.{name}": reason for stage, names in stages for name in names.split()}
-
-
-# Keys of earlier configurations, and why each is refused.
-REMOVED = {**_named(_CONSTANTS, _STAYS), **_named(_SWITCHES, _RULE)}

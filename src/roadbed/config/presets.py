@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Configurations by name, as what they change of the default."""
+"""Configurations by name: the values that differ from the default."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _OBJECT_RULES = ("join_bodies", "vehicle_size", "velocity_lag")  # the paper sto
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # The papers' methods and parameters, without any addition of ours; docs/ground.md and docs/occupancy.md list what
-    # the papers leave open and was chosen. Where an addition has no switch, its limit lies where nothing reaches.
+    # The papers' methods and parameters without Roadbed's rules; docs/papers.md lists what the papers leave open and
+    # what was chosen. A limit without a switch is set to a value that is never reached.
     "paper": {
         "vehicle": {"clearance": 50.0, "find_body": False},  # no overhangs
         "timeline": {  # no cold starts
@@ -23,7 +23,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "largest_step": 1e9,
             "largest_turn": 180.0,
         },
-        # Rummelhard et al. 2017, table I.
+        # Rummelhard et al. 2017: table I; alpha, beta, gamma and the sigmas of section IV.C are the defaults.
         "ground": {
             "without": list(get_args(GroundRule)),
             "mounting": {"estimate": False},
@@ -38,7 +38,7 @@ PRESETS: dict[str, dict[str, Any]] = {
             "time": {"motion": "vehicle"},
             "labels": {"threshold": 0.20},
         },
-        # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it, and a filter without our rules.
+        # Rakotovao et al. 2015: a grid in front of the vehicle that turns with it.
         "occupancy": {
             "without": [rule for rule in get_args(OccupancyRule) if rule not in _OBJECT_RULES],
             "fusion": {"forget": 1e-3},  # a sensor counts only when it reports

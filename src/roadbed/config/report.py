@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The grid-variance report's params.yaml, read as it is: its names, its defaults, its area ahead (y is front)."""
+"""params.yaml of the grid-variance report, with its names, defaults and axes (y is forward)."""
 
 from __future__ import annotations
 

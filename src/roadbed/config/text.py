@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML text from anywhere: mappings, lists and plain values, bounded in size, depth and number, with no tags."""
+"""Untrusted YAML text: mappings, lists and plain values, bounded in size, depth and number, without tags."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from roadbed.core.errors import ConfigError, InputError
 from roadbed.io.files import read_text
 
 _LONGEST_TEXT = 1 << 20
-_LONGEST_NUMBER = 64  # characters, as no printed number is longer
+_LONGEST_NUMBER = 64  # characters; no printed number is longer
 _DEEPEST = 32
-_MOST_VALUES = 100_000  # with those that an alias repeats
+_MOST_VALUES = 100_000  # including those that an alias repeats
 _PARSER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
 _PLAIN = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool", *_NUMBERS)
@@ -24,7 +24,7 @@ _PLAIN = ("tag:yaml.org,2002:null", "tag:yaml.org,2002:bool", *_NUMBERS)
 
 def load_text(path: str | Path) -> str:
     """The text of a YAML file."""
-    if not os.path.exists(path):  # unlike its twin in pathlib, False for a name that no file can have
+    if not os.path.exists(path):  # pathlib raises for an invalid name
         raise ConfigError(f"{path}: no such configuration file")
     try:
         return read_text(path)
@@ -33,7 +33,7 @@ def load_text(path: str | Path) -> str:
 
 
 def parse_yaml(text: str, origin: str) -> Any:
-    """The values of a YAML text; whatever is wrong with it is one line that starts with `origin`."""
+    """The values of a YAML text; an error is one line that starts with `origin`."""
     if len(text) > _LONGEST_TEXT:
         raise ConfigError(f"{origin}: found {len(text)} characters, expected at most {_LONGEST_TEXT}")
     builder = _Builder(origin)
@@ -70,7 +70,7 @@ class _Builder:
             if len(self._open) > _DEEPEST:
                 raise self._error(event, f"found values nested more than {_DEEPEST} deep")
             if self._open[-1].wants_key:
-                raise self._error(event, "found a list or mapping in the place of a key, expected a name")
+                raise self._error(event, "found a list or mapping instead of a key, expected a name")
             values: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
             self._open.append(_Container(values, event.anchor))
         elif isinstance(event, events.CollectionEndEvent):
@@ -90,7 +90,7 @@ class _Builder:
             container.values.append(value)
         elif container.wants_key:
             if not isinstance(value, str):
-                raise self._error(event, "found an alias in the place of a key, expected a name")
+                raise self._error(event, "found an alias instead of a key, expected a name")
             if value in container.values:
                 raise self._error(event, f"found {value[:40]!r} twice, expected it once")
             container.key = value

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every part shares: frames, geometry, time, tracked objects, errors. It imports nothing of the rest."""
+"""Shared by all folders: frames, geometry, time, tracked objects, errors. It imports no other folder."""

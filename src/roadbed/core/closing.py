@@ -18,11 +18,11 @@ class Closing:
         self.close()
 
     def close(self) -> None:
-        """Release what the object holds; it may be called twice."""
+        """Release all resources; it may be called twice."""
 
 
 class Closed:
-    """Takes the place of an engine after `close`: every use is refused with one line."""
+    """Replaces an engine after `close`: every use raises an error."""
 
     def __init__(self, owner: object) -> None:
         self._owner = type(owner).__name__

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Arrays of any library: whether they lie on a GPU, and how they come to the host."""
+"""Arrays of any library: whether they are in GPU memory, and how to copy them to the host."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def lies_on_device(array: Any) -> bool:
 
 
 def to_host(array: Any) -> NDArray:
-    """As a NumPy array; what lies on the host is not copied."""
+    """As a NumPy array; an array on the host is not copied."""
     if not lies_on_device(array):
         return np.asarray(array)
     try:

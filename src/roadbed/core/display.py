@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames that can be drawn: `frame.plot()`, and the picture at the end of a notebook cell."""
+"""Frames that can be drawn: `frame.plot()`, and the image at the end of a notebook cell."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, Protocol
 class Renderer(Protocol):
     """Draws frames. `roadbed/__init__.py` registers the one of the package, so that core imports no plotting code."""
 
-    def picture_of(self, frame: Any, *others: Any) -> Any: ...
+    def image_of(self, frame: Any, *others: Any) -> Any: ...
 
     def html_of(self, frame: Any) -> str: ...
 
@@ -34,11 +34,15 @@ class Drawable:
     """A frame that can be drawn."""
 
     def plot(self, *others: Any) -> Any:
-        """A picture with `figure` (matplotlib) and `save(path)`; notebooks show it.
+        """An image with `figure` (matplotlib) and `save(path)`; notebooks show it.
 
         A ground frame also takes the occupancy frame of the same scan, and draws both.
         """
-        return _renderer().picture_of(self, *others)
+        return _renderer().image_of(self, *others)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles hold no device data."""
+        return {**self.__dict__, "device": None}
 
     def _repr_html_(self) -> str:
         return _renderer().html_of(self)

@@ -8,7 +8,7 @@ class RoadbedError(Exception):
     """Base of every error Roadbed raises on purpose; the command line prints it and exits with 2."""
 
     def __init__(self, message: str) -> None:
-        # A message quotes files and names from anywhere: what would break or fill the screen is escaped or cut.
+        # Messages quote untrusted names: control characters are escaped, long ones are cut.
         if len(message) > _LONGEST_MESSAGE:
             message = f"{message[: _LONGEST_MESSAGE // 2]} ... {message[-_LONGEST_MESSAGE // 2 :]}"
         super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))

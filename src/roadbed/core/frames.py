@@ -25,7 +25,7 @@ Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
 
 def check_fields(fields: Iterable[str] | None, known: Collection[str]) -> frozenset[str]:
-    """The optional fields that a caller asks for; None: all of the known ones."""
+    """The optional fields that a caller requests; None: all known ones."""
     names = frozenset(known if fields is None else fields)
     if unknown := sorted(names - set(known)):
         raise ConfigError(f"fields: found {', '.join(unknown)}, expected some of {', '.join(known)}")
@@ -69,6 +69,7 @@ class Scan:
     classes: NDArray | None = None  # (N,) uint32 annotated class, instance in the upper 16 bits
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # (N, ...) other channels by name
     mounts: tuple[SensorMount, ...] = ()  # sensors of a merged scan; channel "sensor_index" has the index per point
+    diagnostics: tuple[str, ...] = ()  # what the reader left out or doubts, one line each
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
@@ -293,10 +294,6 @@ class GroundFrame(Drawable):
             f"diagnostics: {'; '.join(self.diagnostics) or 'none'})"
         )
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles hold no device data."""
-        return {**self.__dict__, "device": None}
-
     @cached_property
     def T_grid_vehicle(self) -> Pose:
         """m, pose of the vehicle in the grid frame."""
@@ -330,7 +327,7 @@ class OccupancyFrame(Drawable):
     free: Float32  # probability of free space
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
-    moving: NDArray[np.bool_]  # cells that surely move
+    moving: NDArray[np.bool_]  # cells that move with high confidence
     observation: Float32 | None = None  # occupancy probability p_z of this scan, all sensors fused
     observedness: Float32 | None = None  # weight lambda of that observation, 0 = nothing seen
     objects: Sequence[TrackedObject] = ()  # moving objects, tracked over time
@@ -345,10 +342,6 @@ class OccupancyFrame(Drawable):
             f"OccupancyFrame({_size(self.grid)}, time {self.time:.3f} s, {np.count_nonzero(self.moving)} moving cells, "
             f"{len(self.objects)} objects; diagnostics: {'; '.join(self.diagnostics) or 'none'})"
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles hold no device data."""
-        return {**self.__dict__, "device": None}
 
     @cached_property
     def unknown(self) -> Float32:

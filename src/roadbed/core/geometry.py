@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses and lattices. SI units; x forward, y left, z up."""
+"""Poses and grids. SI units; x forward, y left, z up."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roadbed.core.errors import InputError
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 
-# Farther than the Moon: no origin in use is further off, and cell numbers stay far from the largest integers.
+# Farther than the Moon: no origin in use is further away, and cell indices fit into integers.
 FARTHEST_M = 1e9
 
 
@@ -25,13 +25,13 @@ _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 class Pose:
     """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps.
 
-    It is twelve plain numbers: Python chains them faster than NumPy multiplies matrices of three rows, and alike on
-    every machine. Arrays of them are made for whoever asks.
+    It is twelve plain numbers: Python multiplies them faster than NumPy multiplies 3x3 matrices, with the same result
+    on every machine. Arrays are made on demand.
     """
 
     __slots__ = ("_inverse", "_rotation", "_translation", "numbers")
 
-    @np.errstate(over="ignore", invalid="ignore")  # what is no number is refused below, without a warning
+    @np.errstate(over="ignore", invalid="ignore")  # NaN and infinity are refused below, without a warning
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
         rotation, translation = np.asarray(rotation, np.float64), np.asarray(translation, np.float64)
         if rotation.shape != (3, 3) or translation.shape != (3,):
@@ -40,10 +40,8 @@ class Pose:
             )
         if not (np.isfinite(rotation).all() and np.isfinite(translation).all()):
             raise InputError("pose: expected finite numbers, found NaN or infinity")
-        if np.abs(translation).max() > FARTHEST_M:
-            raise InputError(
-                f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {np.abs(translation).max():g} m"
-            )
+        if (distance := np.abs(translation).max()) > FARTHEST_M:
+            raise InputError(f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {distance:g} m")
         deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
         if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
@@ -54,7 +52,7 @@ class Pose:
 
     @classmethod
     def of_numbers(cls, numbers: tuple[float, ...]) -> Pose:
-        """Rotation row by row, then translation, known to be a rotation and finite: checking costs more than using."""
+        """Rotation row by row, then translation, known to be a rotation and finite: not checked, for speed."""
         pose = object.__new__(cls)
         pose.numbers = numbers
         pose._rotation = pose._translation = pose._inverse = None
@@ -154,7 +152,7 @@ class Pose:
         return self.numbers == _IDENTITY
 
     def inverse(self) -> Pose:
-        """Kept: it is asked for many times per scan."""
+        """Cached: it is used many times per scan."""
         if self._inverse is None:
             a, b, c, d, e, f, g, h, i, x, y, z = self.numbers
             back = (-(a * x + d * y + g * z), -(b * x + e * y + h * z), -(c * x + f * y + i * z))
@@ -185,12 +183,12 @@ class Pose:
         return moved
 
     def of(self, x: float, y: float, z: float) -> tuple[float, float, float]:
-        """One place, in numbers."""
+        """One point, as plain numbers, m."""
         a, b, c, d, e, f, g, h, i, u, v, w = self.numbers
         return a * x + b * y + c * z + u, d * x + e * y + f * z + v, g * x + h * y + i * z + w
 
     def turned(self, x: float, y: float, z: float) -> tuple[float, float, float]:
-        """One direction, in numbers."""
+        """One direction, as plain numbers."""
         a, b, c, d, e, f, g, h, i = self.numbers[:9]
         return a * x + b * y + c * z, d * x + e * y + f * z, g * x + h * y + i * z
 
@@ -281,7 +279,7 @@ class Grid:
 
     @property
     def extent(self) -> tuple[float, float, float, float]:
-        """x_min, x_max, y_min, y_max of the covered area, as pictures want it."""
+        """x_min, x_max, y_min, y_max of the covered area, as matplotlib takes it."""
         half = self.spacing / 2
         return (
             self.x0 - half,
@@ -316,18 +314,18 @@ class Grid:
         return replace(self, x0=self.x0 + columns * self.spacing, y0=self.y0 + rows * self.spacing)
 
     def around(self, x: float, y: float) -> Grid:
-        """A lattice of the same size with (x, y) in its middle and nodes at (k + 1/2) spacing, in every drive alike."""
+        """A grid of the same size around (x, y), with nodes at (k + 1/2) spacing in every sequence."""
         first_column = math.floor(x / self.spacing) - self.columns // 2
         first_row = math.floor(y / self.spacing) - self.rows // 2
         corner = (first_column + 0.5) * self.spacing, (first_row + 0.5) * self.spacing
         return Grid(*corner, self.spacing, self.columns, self.rows)
 
     def steps_to(self, other: Grid) -> tuple[int, int]:
-        """Columns and rows from this lattice to another that lies on the same nodes."""
+        """Columns and rows from this grid to another on the same nodes."""
         return round((other.x0 - self.x0) / self.spacing), round((other.y0 - self.y0) / self.spacing)
 
     def outside(self, columns: int, rows: int) -> NDArray[np.bool_]:
-        """Which nodes (rows, columns) are not covered once the lattice has moved by so many columns and rows."""
+        """Which nodes (rows, columns) are not covered once the grid has moved by so many columns and rows."""
         height, width = self.shape
         mask = np.ones(self.shape, np.bool_)
         mask[max(0, rows) : max(0, height + min(0, rows)), max(0, columns) : max(0, width + min(0, columns))] = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much memory is free, and a refusal of what does not fit before anything is allocated."""
+"""Free memory, and an error for sizes that do not fit, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from roadbed.core.errors import ConfigError
 
 
 def available_bytes() -> int | None:
-    """Free memory of this machine, None where the system does not tell."""
+    """Free memory of this machine, None where it is not known."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             for line in file:

@@ -50,7 +50,7 @@ class Moment:
 
 
 class Timeline:
-    """Keeps the last pose and times. `judge` compares one scan with them: `foresee`, then `take`.
+    """Keeps the last pose and times. `update` adds one scan: `classify`, then `record`.
 
     With `in_order` a scan is late if it is older than the last one of any sensor, else only of its own sensor.
     """
@@ -66,14 +66,14 @@ class Timeline:
         self._time: float | None = None
         self._time_of_sensor: dict[str, float] = {}
 
-    def judge(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
-        """`sensors` are those that recorded the scan. A scan that is ALONE or ASIDE changes nothing."""
-        moment = self.foresee(time, sensors, T_world_vehicle)
-        self.take(moment, time, sensors, T_world_vehicle)
+    def update(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
+        """Classify the next scan, of these sensors, and keep its pose and time unless it is ALONE or ASIDE."""
+        moment = self.classify(time, sensors, T_world_vehicle)
+        self.record(moment, time, sensors, T_world_vehicle)
         return moment
 
-    def take(self, moment: Moment, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> None:
-        """Keep the pose and times of a scan, as `foresee` classified it."""
+    def record(self, moment: Moment, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> None:
+        """Keep the pose and times of a scan, as `classify` described it."""
         if moment.link is Link.FIRST:
             self.reset()
         if moment.link in (Link.FIRST, Link.NEXT):
@@ -82,7 +82,7 @@ class Timeline:
                 self._time = time
                 self._time_of_sensor.update(dict.fromkeys(sensors, time))
 
-    def foresee(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
+    def classify(self, time: float | None, sensors: Sequence[str], T_world_vehicle: Pose | None) -> Moment:
         """How a scan relates to the last ones; changes nothing."""
         last = self._T_world_vehicle
         if T_world_vehicle is None:

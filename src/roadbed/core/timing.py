@@ -7,7 +7,7 @@ from time import perf_counter
 
 
 class timed:
-    """`with timed(timings, "phase"):` notes the seconds spent there; a class, since a generator costs several times as
+    """`with timed(timings, "phase"):` stores the seconds of the block. A class: a generator costs several times as
     much, and frames have many phases."""
 
     __slots__ = ("_begin", "_phase", "_timings")

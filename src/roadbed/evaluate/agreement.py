@@ -28,7 +28,7 @@ class BackendRun:
     seconds: float  # best of several calls: array in, labels out
     phases: dict[str, float]  # s, per phase of the CPU or per kernel of the device
     labels_different: int
-    largest_elevation_difference: float  # m, where both know the surface
+    largest_elevation_difference: float  # m, where the surface is known to both
 
 
 @dataclass(frozen=True, eq=False)

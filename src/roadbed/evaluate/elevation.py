@@ -16,7 +16,6 @@ from roadbed.core.frames import GroundFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.evaluate.metrics import ElevationScore
 from roadbed.io.arrays import check_numbers, read_array
-from roadbed.sources import Source
 
 # Scores the surface of frame number `index`; None where that frame has no truth.
 ElevationScorer = Callable[[int, GroundFrame], ElevationScore | None]
@@ -24,7 +23,7 @@ ElevationScorer = Callable[[int, GroundFrame], ElevationScore | None]
 
 @dataclass(frozen=True)
 class ReferenceElevation:
-    """A folder of .npy arrays indexed [y][x], one per scan in order; 0 or NaN where the reference knows nothing.
+    """A folder of .npy arrays indexed [y][x], one per scan in order; 0 or NaN where it is unknown.
 
     Only nodes that the scan supports are scored: at least `support` points within `reach` metres of the reference.
     """
@@ -75,19 +74,10 @@ class SimulatedElevation:
         return ElevationScore.of(frame.elevation, frame.variance, truth, near)
 
 
-def elevation_scorer(
-    source: Source, folder: Path | None, origin: tuple[float, float], range_m: float
-) -> ElevationScorer | None:
-    """The scorer of the elevation: a folder if given, else simulated truth, else None."""
-    if folder is not None:
-        return ReferenceElevation(folder, *origin)
-    return SimulatedElevation(source, range_m) if hasattr(source, "truth") else None
-
-
 def surface_at(frame: GroundFrame, x: NDArray, y: NDArray) -> tuple[Float64, Float64]:
-    """Height and variance at any places of the grid frame; NaN outside, and where the nearest node is unknown.
+    """Height and variance at points of the grid frame; NaN outside, and where the nearest node is unknown.
 
-    The planes of the four nodes around a place are blended: by the nearest alone the surface would jump between nodes.
+    The planes of the four nodes around a point are blended: with the nearest alone the surface would have steps.
     """
     grid = frame.grid
     nearest = grid.index(x, y)

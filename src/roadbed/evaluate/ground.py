@@ -99,7 +99,7 @@ def evaluate_ground(
 
 
 def _bands(source: Any, index: int, scan: Scan, found: Mask, is_ground: Mask, is_scored: Mask) -> dict[str, Bands]:
-    """Found ground by distance, and by slope where the source knows the true terrain."""
+    """Recall of the ground by distance, and by slope where the true terrain is known."""
     ground, points = is_ground & is_scored, to_host(scan.points)
     bands = {"range": Bands.of(np.hypot(points[:, 0], points[:, 1]), RANGES, found, ground)}
     if hasattr(source, "truth"):

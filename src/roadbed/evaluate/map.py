@@ -23,18 +23,18 @@ _RETURNS = (1, 10, 100)  # true returns from the ground from which a node counts
 
 
 def evaluate_map(
-    folder: str | Path, source: Source, drive: bool = False, watch: Callable[[Iterable[int]], Iterable[int]] = iter
+    folder: str | Path, source: Source, make: bool = False, watch: Callable[[Iterable[int]], Iterable[int]] = iter
 ) -> dict[str, Any]:
-    """Errors of the elevation, over nodes by how many rays of the drive truly ended on their ground.
+    """Errors of the elevation, for nodes by the number of rays that truly ended on their ground.
 
-    With `drive` the map is made first, in the same pass: simulating is what takes the time.
+    With `make` the map is made first, in the same pass: simulation takes most of the time.
     """
     if not hasattr(source, "truth"):
-        raise InputError(f"{source.location}: found a source without truth, expected a simulated drive")
-    if drive and Path(folder).exists():
+        raise InputError(f"{source.location}: found a source without truth, expected a simulated sequence")
+    if make and Path(folder).exists():
         raise InputError(f"{folder}: exists, expected a new folder to keep a map in")
-    rays = RayCounts(Config().ground.stcrf.spacing if drive else MapReader(folder).spacing)
-    ground = GroundFilter(Config(), map_folder=folder) if drive else None
+    rays = RayCounts(Config().ground.stcrf.spacing if make else MapReader(folder).spacing)
+    ground = GroundFilter(Config(), map_folder=folder) if make else None
     for index in watch(range(len(source))):
         if ground is not None:
             ground(source[index])
@@ -47,7 +47,7 @@ def evaluate_map(
 
 
 def _compared(stored: MapReader, rays: RayCounts, terrain: Any) -> tuple[list[dict[str, Any]], int]:
-    """A row for each number of rays, and how many nodes the map knows."""
+    """A row for each number of rays, and the number of known nodes."""
     if not stored.index.T_map_world.is_identity:
         raise InputError(
             f"{stored.folder}: found a frame of its own, expected that of the simulated world (mounting=known)"

@@ -2,8 +2,8 @@
 """Regions with unannotated moving objects, which are excluded from the count of false alarms.
 
 A mask file is JSON: `rectangles` of [x_min, x_max, y_min, y_max], `strips` of [x_0, y_0, x_1, y_1, radius], both always
-masked, and `passers`: places where things pass, each {"rectangle" or "strip", "radius", "frames"?}. A cell of such a
-place through which something passed (hit in few scans, ground in others) masks its surroundings while it is hit.
+masked, and `passers`: regions that objects cross, each {"rectangle" or "strip", "radius", "frames"?}. A cell of such a
+region that an object crossed (hit in few scans, ground in others) masks its surroundings while it is hit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roadbed.core.errors import InputError
 from roadbed.io.files import read_text
 
 CELL = 0.2  # m, cells of passers
-MOST_HITS, LEAST_GROUND = 12, 8  # scans: what passes is hit at most, what it passes over is ground at least so often
+MOST_HITS, LEAST_GROUND = 12, 8  # scans in which a crossed cell is hit at most, and is ground at least
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,13 @@ class _Passers:
 
 
 class Masks:
-    """World-frame masks of one drive; passers are found from the scans themselves by `learn`."""
+    """World-frame masks of one sequence; `update` finds crossing objects from the scans themselves."""
 
     def __init__(self, rectangles: list, strips: list, passers: list[_Passers]) -> None:
         self.rectangles, self.strips, self.passers = rectangles, strips, passers
         self._hits: list[dict[int, NDArray[np.int64]]] = []
         self._ground: list[dict[int, NDArray[np.int64]]] = []
-        self._places: list[NDArray] = []
+        self._crossings: list[NDArray] = []
 
     @classmethod
     def load(cls, path: str | Path) -> Masks:
@@ -53,8 +53,8 @@ class Masks:
             raise InputError(f"{path}: expected 4 numbers per rectangle and 5 per strip")
         return cls(rectangles, strips, passers)
 
-    def learn(self, x: NDArray, y: NDArray, height: NDArray) -> None:
-        """Take one scan: places of its points in the world and their heights over the ground."""
+    def update(self, x: NDArray, y: NDArray, height: NDArray) -> None:
+        """Add one scan: x and y of its points in the world, and their heights over the ground, m."""
         hits, ground = {}, {}
         for k, item in enumerate(self.passers):
             near = _covers(item.region, x, y)
@@ -62,22 +62,22 @@ class Masks:
             ground[k] = _cells(x, y, near & (height > -0.3) & (height < 0.1))
         self._hits.append(hits)
         self._ground.append(ground)
-        self._places.clear()
+        self._crossings.clear()
 
     def covers(self, frame: int, x: NDArray, y: NDArray) -> NDArray[np.bool_]:
-        """Which places are masked in frame number `frame`."""
+        """Which points (x, y) are masked in frame number `frame`."""
         masked = np.zeros(np.shape(x), bool)
         for region in (*self.rectangles, *self.strips):
             masked |= _covers(region, x, y)
-        if self.passers and not self._places:
-            self._places = self._find_passers()
-        for px, py, radius, seen in self._places:
+        if self.passers and not self._crossings:
+            self._crossings = self._find_crossings()
+        for px, py, radius, seen in self._crossings:
             if abs(frame - seen) <= 1:
                 masked |= np.hypot(x - px, y - py) <= radius
         return masked
 
-    def _find_passers(self) -> list[NDArray]:
-        places = []
+    def _find_crossings(self) -> list[NDArray]:
+        crossings = []
         for k, item in enumerate(self.passers):
             hit_cells, hit_counts = _counts([frame[k] for frame in self._hits])
             ground_cells, ground_counts = _counts([frame[k] for frame in self._ground])
@@ -86,9 +86,9 @@ class Masks:
             )
             for number, frame in enumerate(self._hits):
                 for cell in np.intersect1d(frame[k], passed, assume_unique=True):
-                    column, row = _unpack(cell)
-                    places.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
-        return places
+                    column, row = int(cell) >> 32, (int(cell) & 0xFFFFFFFF) - 2**31
+                    crossings.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
+        return crossings
 
 
 def _covers(region: tuple[float, ...], x: NDArray, y: NDArray) -> NDArray[np.bool_]:
@@ -105,10 +105,6 @@ def _cells(x: NDArray, y: NDArray, chosen: NDArray[np.bool_]) -> NDArray[np.int6
     column = np.floor(x[chosen] / CELL).astype(np.int64)
     row = np.floor(y[chosen] / CELL).astype(np.int64)
     return np.unique((column << 32) + (row + 2**31))
-
-
-def _unpack(cell: np.int64) -> tuple[int, int]:
-    return int(cell) >> 32, (int(cell) & 0xFFFFFFFF) - 2**31
 
 
 def _counts(frames: list[NDArray[np.int64]]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

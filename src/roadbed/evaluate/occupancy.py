@@ -135,7 +135,7 @@ def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -
     ground = Pipeline(config, occupancy=False)
     for result in ground.run(_first(source, frames)):
         points = _world_points(result)
-        masks.learn(points[:, 0], points[:, 1], result.ground.height_above_ground)
+        masks.update(points[:, 0], points[:, 1], result.ground.height_above_ground)
     return masks
 
 

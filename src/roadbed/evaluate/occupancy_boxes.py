@@ -14,7 +14,7 @@ from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
-from roadbed.evaluate.tracking import TrackingFrame, tracking_figures
+from roadbed.evaluate.tracking import TrackingFrame, inside, tracking_figures
 from roadbed.occupancy.objects.clusters_cpu import mean_velocity
 
 WARM_UP = 1.5  # s after its first sight from which a mover's speed is scored
@@ -37,7 +37,7 @@ class Annotation:
 
 @dataclass
 class _Sight:
-    """What the filter said about one object in one frame."""
+    """Results of the filter for one object in one frame."""
 
     time: float
     centre: Float64  # (2,) m in the world, in the grid's frame without odometry
@@ -59,19 +59,7 @@ class _Frame:
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
     at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not scored: partly beyond the grid
-    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes whose velocity says so
-
-
-def inside(footprint: Float64, x: NDArray, y: NDArray, margin: float = 0.0) -> NDArray[np.bool_]:
-    """Which places lie in a rectangle given by its corners, grown by `margin` on every side."""
-    centre = footprint.mean(axis=0)
-    along, across = footprint[1] - footprint[0], footprint[3] - footprint[0]
-    within = np.ones(np.shape(x), bool)
-    for edge in (along, across):
-        length = float(np.linalg.norm(edge))
-        offset = ((x - centre[0]) * edge[0] + (y - centre[1]) * edge[1]) / max(length, 1e-9)
-        within &= np.abs(offset) <= length / 2 + margin
-    return within
+    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes that move by their velocity
 
 
 class BoxScorer:
@@ -86,7 +74,7 @@ class BoxScorer:
     def add(self, frame: OccupancyFrame, boxes: Sequence[Annotation], at_the_rim: Sequence[Annotation] = ()) -> None:
         """One frame with the boxes annotated in it, in the grid frame; nothing but masks is left out.
 
-        Of boxes that reach beyond the grid it is only known that what moves there does so rightly.
+        Of boxes that reach beyond the grid moving cells are never counted as false.
         """
         x, y = frame.grid.mesh()
         occupied = frame.static + frame.dynamic
@@ -141,7 +129,7 @@ class BoxScorer:
 
     @staticmethod
     def _unscored(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
-        """Footprints of what moves and is not scored: at the rim of the grid, or in sight too briefly."""
+        """Footprints of movers that are not scored: at the rim of the grid, or visible too briefly."""
         return {
             key: box.footprint
             for key, box in frame.at_the_rim.items()
@@ -237,9 +225,7 @@ def _sight(frame: OccupancyFrame, box: Annotation, window: tuple[slice, slice], 
 def _tracked_velocity(frame: OccupancyFrame, box: Annotation) -> Float64 | None:
     """Velocity of the largest tracked object whose middle lies on the box."""
     there = [
-        item
-        for item in frame.objects
-        if inside(box.footprint, item.position[0], item.position[1], EXCLUDED_MARGIN).all()
+        item for item in frame.objects if inside(box.footprint, item.position[0], item.position[1], EXCLUDED_MARGIN)
     ]
     return max(there, key=lambda item: item.cells).velocity if there else None
 

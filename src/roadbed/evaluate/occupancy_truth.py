@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occupancy cell by cell against the simulator's truth: ranking, calibration, what is static, moving and free."""
+"""Occupancy cell by cell against the simulator's truth: ranking, calibration, static, moving and free cells."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class TruthScorer:
         self._empty = np.zeros(_LEVELS, np.int64)  # the same, truly empty
         self._static = np.zeros(3, np.int64)  # hits, false alarms, misses
         self._dynamic = np.zeros(3, np.int64)
-        self._dynamic_hits = np.zeros(3, np.int64)  # the same if all that is hit on movers were said to move
+        self._dynamic_hits = np.zeros(3, np.int64)  # the same if all hits on movers counted as moving
         self._free = np.zeros(2, np.int64)  # cells called free, and of them truly occupied
-        self._standing = np.zeros(2)  # dynamic, and static + dynamic mass on what truly stands
+        self._standing = np.zeros(2)  # dynamic, and static + dynamic mass on static objects
 
     def add(self, frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) -> None:
         """One frame; `T_grid_sensor` takes the scan's points to the frame's grid."""
@@ -60,7 +60,7 @@ class TruthScorer:
         self._static += _confusion(stands, there.occupied & ~there.moving, visible)
 
         free = (frame.occupied < FREE) & there.visible
-        self._free += (np.count_nonzero(free), np.count_nonzero(free & _deeply(there.occupied)))
+        self._free += (np.count_nonzero(free), np.count_nonzero(free & _interior(there.occupied)))
         still = visible & there.occupied & ~there.moving
         dynamic = float(frame.dynamic[still].sum())
         self._standing += (dynamic, dynamic + float(frame.static[still].sum()))
@@ -99,9 +99,9 @@ class TruthScorer:
 
 
 def _hit_cells(frame: OccupancyFrame, truth: FrameTruth, T_grid_sensor: Pose) -> NDArray[np.bool_]:
-    """Cells in which a beam ended on a item."""
-    on_things = truth.points_world[(truth.object_id > 0) & ~truth.spurious]
-    ends = (T_grid_sensor @ truth.T_world_sensor.inverse()) @ on_things
+    """Cells in which a beam ended on an object."""
+    on_objects = truth.points_world[(truth.object_id > 0) & ~truth.spurious]
+    ends = (T_grid_sensor @ truth.T_world_sensor.inverse()) @ on_objects
     cell = frame.grid.index(ends[:, 0], ends[:, 1])
     hit = np.zeros(frame.grid.size, bool)
     hit[cell[cell >= 0]] = True
@@ -113,8 +113,8 @@ def _confusion(said: NDArray[np.bool_], true: NDArray[np.bool_], visible: NDArra
     return np.array([np.count_nonzero(pair & visible) for pair in pairs])
 
 
-def _deeply(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Occupied cells that are not the rim of something: a cell that a item only touches may well be mostly free."""
+def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Occupied cells that are not at the rim of an object: a cell that an object only touches may be mostly free."""
     inner = occupied.copy()
     for axis in (0, 1):
         for step in (1, -1):
@@ -123,7 +123,7 @@ def _deeply(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Cells and those beside them."""
+    """The cells and their neighbours."""
     wide = np.pad(cells, 1)
     rows, columns = cells.shape
     return np.logical_or.reduce([wide[r : r + rows, c : c + columns] for r in range(3) for c in range(3)])

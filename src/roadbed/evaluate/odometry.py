@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two sets of poses of one drive against each other: length, end, and whether what is parked stands still."""
+"""Compares two sets of poses of one sequence: length, end point, and apparent motion of parked objects."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.sources import Source
 
-_PARKED_M_S = 0.6  # a box that is slower under either poses is taken as parked; poses drift by that much
+_PARKED_M_S = 0.6  # a box that is slower with either set of poses counts as parked
 _FEWEST_SIGHTS = 10
 
 
 @dataclass
 class OdometryScore:
-    """Poses that are tried beside those the source brings."""
+    """Estimated poses against those of the source."""
 
     given: list[Pose] = field(default_factory=list)
     tried: list[Pose] = field(default_factory=list)
     seconds: float = 0.0  # of processor time
-    sights: dict[str, list[tuple[int, Float64]]] = field(default_factory=dict)  # box -> frame and place in its scan
+    sights: dict[str, list[tuple[int, Float64]]] = field(default_factory=dict)  # box -> frame and position in its scan
 
     def as_dict(self) -> dict[str, Any]:
-        """Lengths in m, the end's distance after the first poses are laid upon each other, spread of parked boxes."""
+        """Lengths and distances in m, with the first poses aligned, and the apparent motion of parked boxes."""
         given, tried = (_from_start(poses) for poses in (self.given, self.tried))
         lengths = [sum(a.distance_to(b) for a, b in pairwise(poses)) for poses in (given, tried)]
         out = {
@@ -50,7 +50,7 @@ class OdometryScore:
         return out
 
     def _parked(self, given: list[Pose], tried: list[Pose]) -> list[tuple[float, float]]:
-        """Per parked box how far it seems to move from the first third of its sights to the last, under both poses."""
+        """Apparent motion of each parked box, m, with both sets of poses, first to last third of its frames."""
         found = []
         for sights in self.sights.values():
             if len(sights) < _FEWEST_SIGHTS:
@@ -63,7 +63,7 @@ class OdometryScore:
 
 
 def evaluate_odometry(source: Source, tried: Source, watch: Any = lambda scans: scans) -> OdometryScore:
-    """Go through both at once: `tried` gives the scans of `source` with other poses."""
+    """Iterate over both sources together: `tried` has the scans of `source` with other poses."""
     score = OdometryScore()
     boxes = getattr(source, "objects", None)
     given: Iterable[Scan] = iter(source)
@@ -77,8 +77,8 @@ def evaluate_odometry(source: Source, tried: Source, watch: Any = lambda scans: 
         score.given.append(scan.T_world_sensor)
         score.tried.append(other.T_world_sensor)
         for box in boxes(index) if boxes is not None else ():
-            place = np.array([*box.centre, box.z])
-            score.sights.setdefault(box.id, []).append((index, place))
+            position = np.array([*box.centre, box.z])
+            score.sights.setdefault(box.id, []).append((index, position))
     return score
 
 
@@ -88,6 +88,6 @@ def _from_start(poses: list[Pose]) -> list[Pose]:
 
 
 def _moved(sights: list[tuple[int, Float64]], poses: list[Pose]) -> float:
-    places = np.array([poses[index] @ place for index, place in sights])[:, :2]
-    third = len(places) // 3
-    return float(np.linalg.norm(places[-third:].mean(axis=0) - places[:third].mean(axis=0)))
+    positions = np.array([poses[index] @ position for index, position in sights])[:, :2]
+    third = len(positions) // 3
+    return float(np.linalg.norm(positions[-third:].mean(axis=0) - positions[:third].mean(axis=0)))

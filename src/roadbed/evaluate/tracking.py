@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.core.tracked_objects import TrackedObject
 
-GATE = 2.0  # m from a mover's middle to that of the object that stands for it, at most
+GATE = 2.0  # m between the centres of a mover and its object, at most
 EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is scored
 EXTENT_TOLERANCE = 0.25  # of the true length and width
 
@@ -42,7 +43,7 @@ class _Tally:
 def tracking_figures(frames: Sequence[TrackingFrame], movers: Sequence[str]) -> dict[str, Any]:
     """MOTA, MOTP, identity switches, fragments, and how often a mover is split or has its extent."""
     tally = _Tally()
-    last: dict[str, int] = {}  # the object that stood for a mover when it was last found
+    last: dict[str, int] = {}  # the last object of each mover
     lost: set[str] = set()  # movers that were found before, and are missed now
     first: dict[str, float] = {}
     for frame in frames:
@@ -109,14 +110,19 @@ def _assigned(
     return found
 
 
-def _holds(box: Float64, place: Float64, margin: float = 0.3) -> bool:
-    along, across = box[1] - box[0], box[3] - box[0]
-    offset = place - box.mean(axis=0)
-    for edge in (along, across):
-        length = max(float(np.linalg.norm(edge)), 1e-9)
-        if abs(float(offset @ edge)) / length > length / 2 + margin:
-            return False
-    return True
+def inside(footprint: Float64, x: ArrayLike, y: ArrayLike, margin: float = 0.0) -> NDArray[np.bool_]:
+    """Which points (x, y) lie in a rectangle given by its corners (4, 2), grown by `margin` on every side, m."""
+    centre = footprint.mean(axis=0)
+    within = np.ones(np.shape(x), bool)
+    for edge in (footprint[1] - footprint[0], footprint[3] - footprint[0]):
+        length = float(np.linalg.norm(edge))
+        offset = ((x - centre[0]) * edge[0] + (y - centre[1]) * edge[1]) / max(length, 1e-9)
+        within &= np.abs(offset) <= length / 2 + margin
+    return within
+
+
+def _holds(box: Float64, position: Float64, margin: float = 0.3) -> bool:
+    return bool(inside(box, position[0], position[1], margin))
 
 
 def _extent_fits(item: TrackedObject, box: Float64) -> bool:

@@ -15,7 +15,7 @@ from roadbed.core.geometry import Grid, Pose
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import FrameOutput
 
-_LOW_SHARE = 0.002  # of the returns, labelled as low outliers, from which a frame says so
+_LOW_SHARE = 0.005  # of the returns, labelled as low outliers, from which a frame says so
 _SOME = 64  # labels that are checked first: usually one of them is not unknown
 
 

@@ -38,6 +38,12 @@ def atomic_write(path: str | Path) -> Iterator[IO[bytes]]:
             os.close(lock)
 
 
+def write_file(path: str | Path, data: bytes | str) -> None:
+    """Write a whole file atomically; text as UTF-8."""
+    with atomic_write(path) as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
 @contextmanager
 def output_errors(path: str | Path) -> Iterator[None]:
     """Turn OSError (full disk, read-only folder, invalid name) into OutputError with one line on `path`."""

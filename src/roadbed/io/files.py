@@ -9,9 +9,6 @@ import stat
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
-
 from roadbed.core.errors import InputError
 from roadbed.core.memory import available_bytes
 
@@ -86,15 +83,3 @@ def read_text(path: str | Path) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise InputError(f"{path}: expected text, found byte 0x{data[error.start]:02x} at {error.start}") from None
-
-
-def read_rows(path: Path, columns: int, dtype: DTypeLike = "<f4") -> NDArray:
-    """A headerless file of records of `columns` numbers, shape (N, columns)."""
-    data = read_bytes(path)
-    record = columns * np.dtype(dtype).itemsize
-    if len(data) % record:
-        raise InputError(
-            f"{path}: length: found {len(data)} bytes, expected a multiple of {record} "
-            f"({columns} x {np.dtype(dtype).name}); {len(data) // record} whole points and {len(data) % record} bytes"
-        )
-    return np.frombuffer(data, dtype).reshape(-1, columns)

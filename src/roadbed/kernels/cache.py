@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where Numba keeps compiled kernels: one folder per module, named by a digest of the sources the module depends on.
+"""The cache of compiled kernels: one folder per module, named by a digest of the sources that the module depends on.
 
-Numba invalidates a cached kernel when the file of that kernel changes, but not when a file of a function it calls
-does. A folder name that covers all of these files makes stale machine code impossible.
+Numba invalidates a cached kernel when its own source file changes, but not when the file of a function it calls
+changes. The digest covers all of these files, so no stale machine code is loaded.
 """
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import os
 import re
 import shutil
+import stat
 import threading
 import time
 import warnings
@@ -41,7 +43,7 @@ def folder() -> Path:
 
 @contextmanager
 def cache_folder_of(file: str) -> Iterator[bool]:
-    """Meanwhile Numba caches decorated functions in the folder of this source file; False if there is no safe one."""
+    """Context in which Numba caches functions in the folder of this source file; False if no safe folder exists."""
     with _lock:
         path = _prepare(folder(), file)
         before = _config.CACHE_DIR
@@ -70,7 +72,7 @@ def digest_of(*files: Path) -> str:
         if name not in found:
             found[name], imported = _read(file)
             waiting += imported
-    # Numba keeps the kernels of each checkout apart, so a proof of one says nothing about another.
+    # Numba keeps the kernels of each checkout apart, so the digests of two checkouts must differ.
     described = (
         str(_PACKAGE),
         numba.__version__,
@@ -112,25 +114,67 @@ def _prepare(base: Path, file: str) -> Path | None:
             remove_unused(base)
         elif time.time() - path.stat().st_mtime > _DAY:
             os.utime(path)  # in use
-    return path
+        make_private(path)
+        atexit.register(make_private, path)  # Numba writes files with the modes of the umask
+        return path
+    return None
 
 
 @cache
 def _is_usable(base: Path) -> bool:
-    """Numba unpickles what lies in its cache, so nobody else may write there."""
+    """Whether only this user can write to `base`. Numba unpickles its files, so their author can run code here."""
     try:
-        base.mkdir(mode=0o700, parents=True, exist_ok=True)
-        facts = base.stat()
-        if not os.access(base, os.W_OK | os.X_OK):
-            reason = "is not writable"
-        elif not _config.CACHE_DIR and (facts.st_uid != os.getuid() or facts.st_mode & 0o022):
-            reason = "can be written by other users"
-        else:
+        for path in (*reversed(base.parents), base):
+            if not path.exists():
+                path.mkdir(mode=0o700, exist_ok=True)
+        reason = _weakness(base)
+        if not reason:
+            reached = base.stat().st_mode & 0o077
+            base.chmod(0o700)
+            if reached:  # others could enter until now, and write to what was open to them
+                for path in base.iterdir():
+                    make_private(path, distrust=True)
             return True
     except OSError as error:
-        reason = f"cannot be used: {error.strerror}"
-    warnings.warn(f"roadbed: compiled kernels are not cached: {base} {reason}", stacklevel=2)
+        reason = f"{base} cannot be used: {error.strerror}"
+    warnings.warn(
+        f"roadbed: compiled kernels are not cached: {reason}; NUMBA_CACHE_DIR can name another folder", stacklevel=2
+    )
     return False
+
+
+def _weakness(base: Path) -> str:
+    """Why others could replace files in `base`; empty if they cannot."""
+    facts, user = base.stat(), os.getuid()
+    if not os.access(base, os.W_OK | os.X_OK):
+        return f"{base} is not writable"
+    if facts.st_uid != user or facts.st_mode & 0o022:
+        return f"{base} can be written by other users"
+    for parent in base.resolve().parents:  # who can write there can put another folder in place of this one
+        facts = parent.stat()
+        own_group = facts.st_gid == user and not facts.st_mode & 0o002  # the user's private group has the user's number
+        safe = not facts.st_mode & 0o022 or facts.st_mode & stat.S_ISVTX or own_group
+        if facts.st_uid not in (0, user) or not safe:
+            return f"{parent} can be written by other users"
+    return ""
+
+
+def make_private(path: Path, distrust: bool = False) -> None:
+    """Modes 0700 and 0600 for `path` and all in it; files of other users, links and special files are removed.
+
+    With `distrust`, files that others could write to are removed too.
+    """
+    facts = path.lstat()
+    is_folder = stat.S_ISDIR(facts.st_mode)
+    is_own = facts.st_uid == os.getuid() and (is_folder or stat.S_ISREG(facts.st_mode))
+    if not is_own or (distrust and facts.st_mode & 0o022):
+        shutil.rmtree(path) if is_folder else path.unlink()
+        return
+    if facts.st_mode & 0o077:
+        path.chmod(0o700 if is_folder else 0o600)
+    for entry in path.iterdir() if is_folder else ():
+        with suppress(FileNotFoundError):  # removed by another process
+            make_private(entry, distrust)
 
 
 def remove_unused(base: Path) -> None:

@@ -15,9 +15,9 @@ _njit: Any = numba.njit  # kernels are typed by Numba, not by annotations
 
 
 def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
-    """`numba.njit` with these options. `cache`: a kernel that Python calls, kept on disk and counted by `progress`.
+    """`numba.njit` with these options. `cache`: a kernel that Python calls, cached on disk and counted by `progress`.
 
-    A division by zero is NumPy's, not an exception: ways out of a kernel keep Numba from removing counts of references.
+    Division by zero follows NumPy and raises nothing: exits by exceptions keep Numba from removing reference counts.
     """
     options = {"no_cfunc_wrapper": True, "error_model": "numpy", **options}  # no kernel is called from C
 
@@ -32,18 +32,18 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
 
 
 def inner(**options: Any) -> Callable[[Callable], Any]:
-    """For a function that only kernels call: compiled without an entry point for Python."""
+    """For a function that only kernels call: it gets no wrapper for calls from Python."""
     return njit(no_cpython_wrapper=True, **options)
 
 
 def inlined(**options: Any) -> Callable[[Callable], Any]:
-    """The same for a small function that LLVM inlines at every call.
+    """`inner` for a small function that LLVM inlines at every call.
 
-    Numba's `inline="always"` copies the source instead, to be typed and lowered again at every call.
+    Numba's `inline="always"` inlines the Python code instead, and so types and lowers it again at every call.
     """
     return inner(forceinline=True, **options)
 
 
 def merged() -> Callable[[Callable], Any]:
-    """For a function with one caller: Numba copies it there, with the caller's options, and compiles both as one."""
+    """For a function with one caller: Numba inlines its code there and compiles both with the caller's options."""
     return njit(inline="always")

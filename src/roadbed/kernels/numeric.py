@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Small numeric parts that every CPU kernel of the ground shares."""
+"""Constants and small functions that CPU kernels share."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from numba.extending import intrinsic
 
 from roadbed.kernels.jit import inner, njit
 
-# Everything of fastmath except the promise that no NaN or infinity occurs: raw scans contain both.
+# All fastmath flags except "nnan" and "ninf": raw scans contain NaN and infinities.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
 F: Any = np.float32
-U: Any = np.uint64  # an unsigned index cannot mean "from the end", which would keep loops from vectorising
+U: Any = np.uint64  # an unsigned index cannot count from the end, so that LLVM vectorises loops
 ONE = np.uint64(1)
 HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
 
@@ -42,11 +42,11 @@ def bits_of_float(_typing_context, _value):
 
 @njit(inline="always", fastmath=True)
 def exp2_negative(x):
-    """2^x for x <= 0 to 5e-6, without a branch or a call, so that loops around it vectorise."""
+    """2^x for x <= 0, relative error 5e-6, without branches and calls, so that loops around it vectorise."""
     limited = max(x, F(-80.0))
     whole = np.floor(limited)
     part = limited - whole
-    # 2^part on [0, 1): the polynomial of degree 4 with the smallest largest relative error.
+    # 2^part on [0, 1): the minimax polynomial of degree 4.
     series = F(1.000002593) + part * (
         F(0.693003834) + part * (F(0.241442757) + part * (F(0.052011461) + part * F(0.013534168)))
     )
@@ -54,9 +54,9 @@ def exp2_negative(x):
 
 
 def _normal_equations(x_, y_, z_, weight_, ridge):
-    """What `solve3` takes for the plane z = level + slope_x x + slope_y y through weighted points, in float64.
+    """Arguments of `solve3` for the plane z = level + slope_x x + slope_y y through weighted points, in float64.
 
-    `ridge` holds the slopes of a narrow view at bay.
+    `ridge` is added to the diagonal of the slopes, which a narrow view hardly determines.
     """
     s = sx = sy = sxx = sxy = syy = sz = szx = szy = 0.0
     for k in range(U(x_.shape[0])):
@@ -74,12 +74,12 @@ def _normal_equations(x_, y_, z_, weight_, ridge):
 
 
 normal_equations = inner()(_normal_equations)
-fast_normal_equations = inner(fastmath=FAST)(_normal_equations)  # in any order: for many points
+fast_normal_equations = inner(fastmath=FAST)(_normal_equations)  # sums in any order, vectorised
 
 
 @inner()
 def solve3(a00, a01, a02, a11, a12, a22, b0, b1, b2):
-    """Solution of a symmetric positive 3 x 3 system by an unrolled L D L^T."""
+    """Solution of a symmetric positive definite 3 x 3 system by an unrolled L D L^T."""
     l1, l2 = a01 / a00, a02 / a00
     d1 = a11 - l1 * a01
     t = a12 - l1 * a02

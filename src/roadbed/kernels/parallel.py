@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plain kernel on all cores: ranges or parts of its work go to a few threads, which Python only wakes.
+"""Runs an ordinary `nogil` kernel on all cores, in a pool of Python threads.
 
-Numba's `prange` does the same with threads of C, and compiles the body of such a loop several times. Here a call costs
-some tens of microseconds more; where loops are shorter than that, several of them become the phases of one kernel.
+Numba's `prange` uses its own threads, but compiles the loop body several times. A call here costs some tens of
+microseconds more, so short loops are combined into one kernel with several phases (`tasks`).
 """
 
 from __future__ import annotations
@@ -17,43 +17,43 @@ import numba
 
 from roadbed.kernels.tasks import ABANDONED, new_task_counters
 
-_SHARES = 4  # ranges per thread: one that is held up leaves some to the others
+_SHARES = 4  # ranges per thread, so that other threads can take over the ranges of a slow one
 
 
 def parallel_for(kernel: Callable[..., None], count: int, *arguments: Any, grain: int = 1) -> None:
-    """`kernel(first, last, *arguments)` for ranges that together are `range(count)`, each of `grain` or more.
+    """Call `kernel(first, last, *arguments)` for ranges of at least `grain` that cover `range(count)`.
 
-    `numba.get_num_threads()` threads work at a time, this one among them. The kernel is compiled with `nogil`, and what
-    it computes must not depend on where ranges begin and end.
+    It uses `numba.get_num_threads()` threads, the calling one included. The kernel is compiled with `nogil`, and its
+    result must not depend on where ranges begin and end.
     """
-    threads = 1 if _at_once.under_way else -(-count // grain)
+    threads = 1 if _in_invoke.active else -(-count // grain)
     if threads > 1:
-        threads = min(numba.get_num_threads(), threads)  # which takes Numba microseconds to say
+        threads = min(numba.get_num_threads(), threads)  # only here: the call takes microseconds
     if threads <= 1:
         if count > 0:
             kernel(0, count, *arguments)
         return
     size = max(grain, -(-count // (_SHARES * threads)))
-    beginnings = iter(range(0, count, size))  # each is given to one thread
+    starts = iter(range(0, count, size))  # shared by the threads
 
     def work() -> None:
-        for first in beginnings:
+        for first in starts:
             kernel(first, min(first + size, count), *arguments)
 
     if _is_first_call(kernel):
-        first = next(beginnings)
+        first = next(starts)
         kernel(first, min(first + size, count), *arguments)
     _in_threads(work, threads)
 
 
-def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, alone: bool = False) -> None:
-    """`kernel(tasks, *arguments)` in all threads at once, which share out the parts of its phases: see `tasks`.
+def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, single_thread: bool = False) -> None:
+    """Call `kernel(tasks, *arguments)` in all threads, which share the chunks of its phases (`tasks`).
 
-    The kernel is compiled with `nogil`, and what it computes must not depend on who does a part. `alone`: in this
-    thread only, where to wake another would take longer than what it could take over.
+    The kernel is compiled with `nogil`, and its result must not depend on which thread does a chunk. `single_thread`:
+    use the calling thread only, for work so short that waking another thread takes longer.
     """
     tasks = new_task_counters(phases)
-    if alone:
+    if single_thread:
         kernel(tasks, *arguments)
         return
 
@@ -61,52 +61,52 @@ def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, a
         try:
             kernel(tasks, *arguments)
         except BaseException:
-            tasks[0, ABANDONED] = 1  # nobody is to wait for the part that failed
+            tasks[0, ABANDONED] = 1  # other threads do not wait for the failed chunk
             raise
 
     _in_threads(work, 1 if _is_first_call(kernel) else numba.get_num_threads())
 
 
 def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
-    """All of these calls, which must not depend on each other; several at a time do not spread their kernels."""
+    """Run independent calls in several threads; a `parallel_for` inside of them then uses one thread."""
     threads = min(numba.get_num_threads(), len(calls))
-    waiting = iter(calls)  # each is given to one thread
+    waiting = iter(calls)  # shared by the threads
 
     def work() -> None:
-        _at_once.under_way = threads > 1
+        _in_invoke.active = threads > 1
         try:
             for call in waiting:
                 call()
         finally:
-            _at_once.under_way = False
+            _in_invoke.active = False
 
     _in_threads(work, threads)
 
 
-class _AtOnce(threading.local):
-    under_way = False  # in this thread
+class _InInvoke(threading.local):
+    active = False  # this thread runs a call of `parallel_invoke`
 
 
-_at_once = _AtOnce()
+_in_invoke = _InInvoke()
 _called: set[Any] = set()  # kernels that were called before
 
 
 def _is_first_call(kernel: Any) -> bool:
-    """Whether the kernel may have to be compiled, which is left to the calling thread."""
+    """Whether the kernel may have to be compiled, which only the calling thread does."""
     if kernel in _called or not hasattr(kernel, "py_func"):  # a plain function
         return False
     _called.add(kernel)
     return True
 
 
-class _Errand:
-    """Work for a helper, who may be busy elsewhere: then it is taken back, because nothing is left to do."""
+class _Job:
+    """Work for a pool thread. `finish` cancels it if no thread has begun it: then other threads have done all work."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
         self._failure: BaseException | None = None
-        self._begun, self._under_way = threading.Lock(), threading.Lock()
-        self._under_way.acquire()
+        self._begun, self._running = threading.Lock(), threading.Lock()
+        self._running.acquire()
 
     def run(self) -> None:
         if not self._begun.acquire(blocking=False):
@@ -116,40 +116,40 @@ class _Errand:
         except BaseException as failure:
             self._failure = failure
         finally:
-            self._under_way.release()
+            self._running.release()
 
-    def settle(self) -> BaseException | None:
-        """It is done, or never will be; what went wrong."""
+    def finish(self) -> BaseException | None:
+        """Wait for the job, or cancel it; returns the exception it raised."""
         if not self._begun.acquire(blocking=False):
-            self._under_way.acquire()
+            self._running.acquire()
         return self._failure
 
 
 def _in_threads(work: Callable[[], None], threads: int) -> None:
-    """`work()` in this thread and in helpers, `threads` together; what fails is raised here."""
-    errands = [_Errand(work) for _ in range(threads - 1)]
-    for errand in errands:
-        _helpers.order(errand)
+    """Call `work` in this thread and in `threads - 1` pool threads; exceptions are raised here."""
+    jobs = [_Job(work) for _ in range(threads - 1)]
+    for job in jobs:
+        _pool.submit(job)
     try:
         work()
     finally:
-        failures = [errand.settle() for errand in errands]
+        failures = [job.finish() for job in jobs]
     for failure in failures:
         if failure is not None:
             raise failure
 
 
-class _Helpers:
-    """Threads that wait for errands. A queue of C alone: an executor takes twice as long to wake one."""
+class _Pool:
+    """Threads that wait for jobs. `ThreadPoolExecutor` takes twice as long to wake a thread as a `SimpleQueue`."""
 
     def __init__(self) -> None:
-        self._errands: SimpleQueue[_Errand] = SimpleQueue()
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._starting, self._started = threading.Lock(), False
 
-    def order(self, errand: _Errand) -> None:
+    def submit(self, job: _Job) -> None:
         if not self._started:
             self._start()
-        self._errands.put(errand)
+        self._jobs.put(job)
 
     def _start(self) -> None:
         with self._starting:
@@ -159,16 +159,16 @@ class _Helpers:
 
     def _serve(self) -> None:
         while True:
-            self._errands.get().run()
+            self._jobs.get().run()
 
 
-_helpers = _Helpers()
+_pool = _Pool()
 
 
-def _forget() -> None:
-    """Threads do not survive a fork: the child starts its own."""
-    global _helpers
-    _helpers = _Helpers()
+def _new_pool() -> None:
+    """Threads do not survive a fork: the child process starts its own."""
+    global _pool
+    _pool = _Pool()
 
 
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_new_pool)

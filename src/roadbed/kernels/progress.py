@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reports which kernels Numba compiles and how many are left: the first use takes a while, later ones do not."""
+"""Reports which kernels Numba compiles and how many are left. Only the first use of a kernel on a machine compiles."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _print(line: str) -> None:
 
 
 class _Progress:
-    """Kernels that are expected to be compiled, here or in processes started for it. One for the process."""
+    """Kernels that this process, or processes it started, are expected to compile. There is one per process."""
 
     def __init__(self) -> None:
         self.watcher: Watcher | None = _Screen()
@@ -112,12 +112,12 @@ class KernelListener(event.Listener):
         self._begin, self._end = begin, end
 
     def on_start(self, event: Any) -> None:
-        self._tell(event, self._begin)
+        self._report(event, self._begin)
 
     def on_end(self, event: Any) -> None:
-        self._tell(event, self._end)
+        self._report(event, self._end)
 
-    def _tell(self, event: Any, act: Callable[[str], None]) -> None:
+    def _report(self, event: Any, act: Callable[[str], None]) -> None:
         name = _name_of(event.data["dispatcher"].py_func)
         if name in _files:
             act(name)
@@ -128,28 +128,28 @@ event.register("numba:compile", KernelListener(_progress.begin, _progress.end))
 
 
 def watch(watcher: Watcher | None) -> Watcher | None:
-    """Report compilations to `watcher` instead of the screen; None: to nobody. Returns the watcher before."""
+    """Report compilations to `watcher` instead of the screen; None: no report. Returns the previous watcher."""
     before, _progress.watcher = _progress.watcher, watcher
     return before
 
 
 def register(function: Any) -> None:
-    """A kernel that Python calls."""
+    """Register a kernel that Python calls."""
     _files[_name_of(function)] = function.__code__.co_filename
 
 
 def announce(*packages: str) -> None:
-    """The kernels of these packages are about to be used: those that are not cached are counted."""
+    """Count the kernels of these packages that are not cached as expected: they are about to be used."""
     _progress.expect(missing(kernels_of(packages)))
 
 
 def ready(stage: str) -> None:
-    """A stage gave its first result: no further kernels of it are expected."""
+    """Expect no further kernels of a stage: it has given its first result."""
     _progress.leave(stage)
 
 
 def expect_elsewhere(names: Iterable[str]) -> tuple[Callable[[str], None], Callable[[str], None]]:
-    """Other processes compile these kernels; returns what to call with a name when one begins and when it ends."""
+    """Expect kernels that other processes compile. Returns the callbacks for the begin and the end of one, by name."""
     _progress.expect(names)
     return _progress.begin, _progress.end
 
@@ -161,7 +161,7 @@ def kernels_of(packages: Iterable[str]) -> list[str]:
 
 
 def missing(names: Iterable[str]) -> list[str]:
-    """The kernels that Numba's cache does not hold for any type of arguments."""
+    """The kernels that Numba's cache does not hold for any argument types."""
     return [name for name in names if not is_cached(_files[name], name.rpartition(".")[2])]
 
 

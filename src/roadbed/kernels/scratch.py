@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Scratch arrays on a kernel's stack, which cost no allocation: `block = scratch(64, np.float64)`."""
+"""Scratch arrays on a kernel's stack, without heap allocation: `block = scratch(64, np.float64)`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 
-def _scratch(_typing_context, count, kind):
-    """Array of `count` zeros, a constant of some thousands at most; valid until the function that calls it returns."""
-    length, number = count.literal_value, kind.dtype
+def _scratch(_typing_context, count, dtype):
+    """Array of `count` zeros, a constant of at most a few thousand; valid until the calling function returns."""
+    length, number = count.literal_value, dtype.dtype
 
     def codegen(context, builder, signature, _arguments):
         whole, size = ir.IntType(64), context.get_abi_sizeof(context.get_value_type(number))
@@ -28,7 +28,7 @@ def _scratch(_typing_context, count, kind):
         array.parent = cgutils.get_null_value(array.parent.type)
         return array._getvalue()
 
-    return types.Array(number, 1, "C")(count, kind), codegen
+    return types.Array(number, 1, "C")(count, dtype), codegen
 
 
 scratch: Any = intrinsic(prefer_literal=True)(_scratch)

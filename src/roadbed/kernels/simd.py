@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Eight float32 or int32 at once, said outright: `load(x, k) * 2 + load(y, k)` is vector instructions on every machine.
+"""Explicit SIMD vectors of eight float32 or int32: `load(x, k) * 2 + load(y, k)` compiles to vector instructions.
 
-LLVM makes vectors of plain loops only where it can see that no two arrays overlap, and then leaves the last numbers of
-a short loop to scalars: of a row of fifty nodes a half. Loops over lanes step by STEP, and keep all in registers.
+LLVM vectorises an ordinary loop only if it can prove that no two arrays overlap, and computes the rest of a short loop
+with scalars: about half of a row of fifty nodes. Loops over vectors step by STEP.
 
     for k in range(first, last, STEP):
         store(out, k, where(load(x, k) < limit, load(x, k), splat(limit)))
@@ -24,41 +24,34 @@ from roadbed.kernels.jit import inlined
 
 LANES = 8
 STEP = np.uint64(LANES)
-FLAGS = ("contract", "nsz")  # products and sums may be one instruction; no sum is reordered
-_F32, _I1, _I32 = (ir.VectorType(kind, LANES) for kind in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
+FLAGS = ("contract", "nsz")  # a product and a sum may become one instruction (FMA); sums are not reordered
+_F32, _I1, _I32 = (ir.VectorType(element, LANES) for element in (ir.FloatType(), ir.IntType(1), ir.IntType(32)))
 
 
 class Float32x8(types.Type):
-    """Eight numbers; they live in kernels only."""
+    """Eight float32; exists in kernels only."""
 
 
 class Int32x8(types.Type):
-    """Eight whole numbers."""
+    """Eight int32."""
 
 
 class Boolx8(types.Type):
-    """Eight answers to a comparison."""
+    """A mask of eight booleans, the result of a comparison."""
 
 
 FLOAT32X8, INT32X8, BOOLX8 = Float32x8("float32x8"), Int32x8("int32x8"), Boolx8("bool_x8")
 
 
-@register_model(Float32x8)
-class _Float32x8Model(models.PrimitiveModel):
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, _F32)
+def _register_type(numba_type, llvm_type):
+    @register_model(numba_type)
+    class Model(models.PrimitiveModel):
+        def __init__(self, manager, fe_type):
+            super().__init__(manager, fe_type, llvm_type)
 
 
-@register_model(Int32x8)
-class _Int32x8Model(models.PrimitiveModel):
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, _I32)
-
-
-@register_model(Boolx8)
-class _Boolx8Model(models.PrimitiveModel):
-    def __init__(self, manager, kind):
-        super().__init__(manager, kind, _I1)
+for _numba_type, _llvm_type in ((Float32x8, _F32), (Int32x8, _I32), (Boolx8, _I1)):
+    _register_type(_numba_type, _llvm_type)
 
 
 def _splat(builder, number):
@@ -73,18 +66,18 @@ _SCALAR_OF = {FLOAT32X8: types.float32, INT32X8: types.int32, BOOLX8: None}
 
 
 def _register(function, vector, result, write):
-    """`write(builder, a, b)` emits an operator for two vectors, or for a vector and a number, which is in all lanes."""
+    """Register an operator for two vectors, or for a vector and a number; `write(builder, a, b)` emits it."""
     scalar = _SCALAR_OF[vector]
 
-    def taken(kind):
-        if kind == vector:
+    def operand(argument):
+        if argument == vector:
             return vector
-        return scalar if isinstance(kind, types.Number) else None
+        return scalar if isinstance(argument, types.Number) else None
 
     @type_callable(function)
     def resolve(_context):
         def typer(a, b):
-            pair = taken(a), taken(b)
+            pair = operand(a), operand(b)
             if vector in pair and None not in pair:
                 return result(*pair)
             return None
@@ -92,8 +85,8 @@ def _register(function, vector, result, write):
         return typer
 
     def lower(_context, builder, signature, arguments):
-        lanes = [_splat(builder, a) if kind in _VECTOR_OF else a for kind, a in zip(signature.args, arguments)]
-        return write(builder, *lanes)
+        vectors = [_splat(builder, a) if given in _VECTOR_OF else a for given, a in zip(signature.args, arguments)]
+        return write(builder, *vectors)
 
     pairs = [(vector, vector)] if scalar is None else [(vector, vector), (vector, scalar), (scalar, vector)]
     for pair in pairs:
@@ -111,7 +104,7 @@ _register(operator.truediv, FLOAT32X8, FLOAT32X8, lambda builder, a, b: builder.
 
 
 def rounded_sum(a, b):
-    """A sum of lanes that is never made one instruction with the product in it: rounded alike on every machine."""
+    """a + b, never fused with a product into one instruction: rounded the same on every machine."""
     return a + b
 
 
@@ -126,27 +119,27 @@ _register(operator.and_, BOOLX8, BOOLX8, lambda builder, a, b: builder.and_(a, b
 _register(operator.or_, BOOLX8, BOOLX8, lambda builder, a, b: builder.or_(a, b))
 
 
-def _pointer(context, builder, signature, arguments, kind=None):
-    """To the first of the lanes of an array that begin at an index: of its last axis, if it has two."""
-    kind = kind or ir.VectorType(context.get_data_type(signature.args[0].dtype), LANES)
+def _pointer(context, builder, signature, arguments, pointee=None):
+    """Pointer to the LANES elements of an array that begin at an index; missing trailing indices are 0."""
+    pointee = pointee or ir.VectorType(context.get_data_type(signature.args[0].dtype), LANES)
     array, index = signature.args[0], arguments[1]
-    inside = cgutils.unpack_tuple(builder, index) if isinstance(signature.args[1], types.BaseTuple) else [index]
+    parts = cgutils.unpack_tuple(builder, index) if isinstance(signature.args[1], types.BaseTuple) else [index]
     given = list(getattr(signature.args[1], "types", [signature.args[1]]))
-    places = [context.cast(builder, place, number, types.intp) for place, number in zip(inside, given)]
-    beside = [ir.Constant(places[0].type, 0)] * (array.ndim - len(places))  # of points all axes
+    indices = [context.cast(builder, part, number, types.intp) for part, number in zip(parts, given)]
+    trailing = [ir.Constant(indices[0].type, 0)] * (array.ndim - len(indices))
     held, checked = context.make_array(array)(context, builder, arguments[0]), context.enable_boundscheck
     if checked:
-        last = [*places[:-1], builder.add(places[-1], ir.Constant(places[-1].type, LANES - 1)), *beside]
+        last = [*indices[:-1], builder.add(indices[-1], ir.Constant(indices[-1].type, LANES - 1)), *trailing]
         cgutils.get_item_pointer(context, builder, array, held, last, boundscheck=True)
-    found = cgutils.get_item_pointer(context, builder, array, held, [*places, *beside], boundscheck=checked)
-    return builder.bitcast(found, kind.as_pointer())
+    found = cgutils.get_item_pointer(context, builder, array, held, [*indices, *trailing], boundscheck=checked)
+    return builder.bitcast(found, pointee.as_pointer())
 
 
 @intrinsic
 def load(_typing_context, array, index):
-    """LANES numbers of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`.
+    """LANES elements of an array from `index` on, or of its row k from column c on: `load(array, (k, c))`.
 
-    Of whole numbers without sign there may be fewer bits.
+    Smaller unsigned integers are extended to int32.
     """
 
     def codegen(context, builder, signature, arguments):
@@ -158,32 +151,32 @@ def load(_typing_context, array, index):
 
 @intrinsic
 def store(_typing_context, array, index, lanes):
-    """The opposite of `load`."""
+    """Store a vector where `load` reads it."""
 
     def codegen(context, builder, signature, arguments):
-        size, kept = array.dtype.bitwidth, arguments[2]
+        size, value = array.dtype.bitwidth, arguments[2]
         if array.dtype not in _VECTOR_OF:
-            kept = builder.trunc(kept, ir.VectorType(ir.IntType(size), LANES))
-        builder.store(kept, _pointer(context, builder, signature, arguments), align=size // 8)
+            value = builder.trunc(value, ir.VectorType(ir.IntType(size), LANES))
+        builder.store(value, _pointer(context, builder, signature, arguments), align=size // 8)
         return context.get_dummy_value()
 
     return types.void(array, index, _VECTOR_OF.get(array.dtype, INT32X8)), codegen
 
 
 def _flat_pointer(context, builder, signature, arguments):
-    """To the first of the lanes of an array that begin at a place, counted from its first number."""
-    held, place = context.make_array(signature.args[0])(context, builder, arguments[0]), arguments[1]
+    """Pointer to the LANES elements of an array that begin at a flat index."""
+    held, index = context.make_array(signature.args[0])(context, builder, arguments[0]), arguments[1]
     if context.enable_boundscheck:
-        last = builder.add(place, ir.Constant(place.type, LANES - 1))
+        last = builder.add(index, ir.Constant(index.type, LANES - 1))
         cgutils.do_boundscheck(context, builder, last, held.nitems)
-    return builder.bitcast(builder.gep(held.data, [place]), _F32.as_pointer())
+    return builder.bitcast(builder.gep(held.data, [index]), _F32.as_pointer())
 
 
 @intrinsic
-def load_flat(_typing_context, array, place):
-    """LANES float32 of an array without gaps, whatever its axes, from its number `place` on.
+def load_flat(_typing_context, array, index):
+    """LANES float32 of a contiguous array of any shape, from the flat index on.
 
-    Arrays of equal shape share their places: a pointer to each plane of each of them is more than a processor can keep.
+    Arrays of equal shape share flat indices, which saves registers: pointers to all their planes would not fit.
     """
 
     def codegen(context, builder, signature, arguments):
@@ -193,8 +186,8 @@ def load_flat(_typing_context, array, place):
 
 
 @intrinsic
-def store_flat(_typing_context, array, place, lanes):
-    """The opposite of `load_flat`."""
+def store_flat(_typing_context, array, index, lanes):
+    """Store a vector where `load_flat` reads it."""
 
     def codegen(context, builder, signature, arguments):
         builder.store(arguments[2], _flat_pointer(context, builder, signature, arguments), align=4)
@@ -205,23 +198,23 @@ def store_flat(_typing_context, array, place, lanes):
 
 @intrinsic
 def store_first(_typing_context, array, index, lanes, count):
-    """The first `count` of the lanes, maybe none, to an array of one axis; what follows there is left as it is."""
+    """Store the first `count` lanes (0 to LANES) to a 1-D array; the elements behind them do not change."""
 
     def codegen(context, builder, signature, arguments):
-        kind, wanted = signature.args[0], arguments[3]
+        array_type, count = signature.args[0], arguments[3]
         order = ir.Constant(_I32, list(range(LANES)))
-        mask = builder.icmp_signed("<", order, _splat(builder, builder.trunc(wanted, ir.IntType(32))))
-        held = context.make_array(kind)(context, builder, arguments[0])
-        place, checked = context.cast(builder, arguments[1], signature.args[1], types.intp), context.enable_boundscheck
+        mask = builder.icmp_signed("<", order, _splat(builder, builder.trunc(count, ir.IntType(32))))
+        held = context.make_array(array_type)(context, builder, arguments[0])
+        index, checked = context.cast(builder, arguments[1], signature.args[1], types.intp), context.enable_boundscheck
         if checked:
-            enough = ir.Constant(wanted.type, LANES)
-            stored = builder.select(builder.icmp_signed("<", wanted, enough), wanted, enough)
-            last = builder.sub(builder.add(place, stored), ir.Constant(wanted.type, 1))
-            last = builder.select(builder.icmp_signed("<", last, place), place, last)
-            cgutils.get_item_pointer(context, builder, kind, held, [last], boundscheck=True)
-        first = cgutils.get_item_pointer(context, builder, kind, held, [place], boundscheck=checked)
+            all_lanes = ir.Constant(count.type, LANES)
+            stored = builder.select(builder.icmp_signed("<", count, all_lanes), count, all_lanes)
+            last = builder.sub(builder.add(index, stored), ir.Constant(count.type, 1))
+            last = builder.select(builder.icmp_signed("<", last, index), index, last)
+            cgutils.get_item_pointer(context, builder, array_type, held, [last], boundscheck=True)
+        first = cgutils.get_item_pointer(context, builder, array_type, held, [index], boundscheck=checked)
         first, align = builder.bitcast(first, arguments[2].type.as_pointer()), ir.Constant(ir.IntType(32), 4)
-        name = f"llvm.masked.store.v{LANES}{'f' if kind.dtype == types.float32 else 'i'}32.p0"
+        name = f"llvm.masked.store.v{LANES}{'f' if array_type.dtype == types.float32 else 'i'}32.p0"
         given = arguments[2], first, align, mask
         function = ir.FunctionType(ir.VoidType(), [value.type for value in given])
         builder.call(cgutils.get_or_insert_function(builder.module, function, name), given)
@@ -232,22 +225,22 @@ def store_first(_typing_context, array, index, lanes, count):
 
 @intrinsic
 def load_points(_typing_context, points, first):
-    """x, y and z of LANES points, from an array (N, 3) in which they lie one after the other."""
+    """x, y and z of LANES consecutive points of an array (N, 3), as three vectors."""
 
     def codegen(context, builder, signature, arguments):
         first = _pointer(context, builder, signature, arguments, _F32)
         held = [builder.load(builder.gep(first, [ir.Constant(_I32.element, k)]), align=4) for k in range(3)]
         lanes = []
         for axis in range(3):
-            # One coordinate lies in another place of each of the three vectors: they are laid over each other, then put
-            # in order. As one vector of all, LLVM would take wider ones, for which processors slow down.
+            # A coordinate has other lanes in each of the three vectors: blend them, then permute. One shuffle of all
+            # 24 numbers would make LLVM use wider vectors, which lower the clock of some processors.
             order = [axis + 3 * lane for lane in range(LANES)]
-            owner = {place % LANES: place // LANES for place in order}
+            owner = {index % LANES: index // LANES for index in order}
             two = ir.Constant(_I32, [k + LANES * (owner[k] == 1) for k in range(LANES)])
             three = ir.Constant(_I32, [k + LANES * (owner[k] == 2) for k in range(LANES)])
-            laid = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
-            order = ir.Constant(_I32, [place % LANES for place in order])
-            lanes.append(builder.shuffle_vector(laid, laid, order))
+            blended = builder.shuffle_vector(builder.shuffle_vector(held[0], held[1], two), held[2], three)
+            order = ir.Constant(_I32, [index % LANES for index in order])
+            lanes.append(builder.shuffle_vector(blended, blended, order))
         return context.make_tuple(builder, signature.return_type, lanes)
 
     return types.UniTuple(FLOAT32X8, 3)(points, first), codegen
@@ -265,7 +258,7 @@ def splat(_typing_context, number):
 
 @intrinsic
 def where(_typing_context, mask, lanes, others):
-    """Of `lanes` where the mask says so, else of `others`."""
+    """Lanes of `lanes` where the mask is true, else of `others`."""
 
     def codegen(_context, builder, _signature, arguments):
         return builder.select(*arguments)
@@ -274,8 +267,8 @@ def where(_typing_context, mask, lanes, others):
 
 
 @intrinsic
-def none_of(_typing_context, array, index, bits):
-    """Where the numbers of an array of uint16, or booleans, from `index` on have none of these bits."""
+def lacks_bits(_typing_context, array, index, bits):
+    """Mask of the LANES elements (uint16 or boolean) from `index` on that have none of these bits."""
 
     def codegen(context, builder, signature, arguments):
         held = builder.load(_pointer(context, builder, signature, arguments), align=1)
@@ -286,33 +279,33 @@ def none_of(_typing_context, array, index, bits):
 
 
 @intrinsic
-def is_empty(_typing_context, array, index):
-    """Whether the whole numbers of an array from `index` on are all zero."""
+def all_zero(_typing_context, array, index):
+    """Whether the LANES integers of an array from `index` on are all zero."""
 
     def codegen(context, builder, signature, arguments):
-        kind = ir.IntType(LANES * signature.args[0].dtype.bitwidth)
-        held = builder.load(_pointer(context, builder, signature, arguments, kind), align=1)
-        return builder.icmp_unsigned("==", held, ir.Constant(kind, 0))
+        wide_integer = ir.IntType(LANES * signature.args[0].dtype.bitwidth)
+        held = builder.load(_pointer(context, builder, signature, arguments, wide_integer), align=1)
+        return builder.icmp_unsigned("==", held, ir.Constant(wide_integer, 0))
 
     return types.boolean(array, index), codegen
 
 
 @intrinsic
 def store_mask(_typing_context, array, index, mask):
-    """Answers to an array of booleans, from `index` on."""
-    kind = ir.VectorType(ir.IntType(8), LANES)
+    """Store a mask to an array of booleans, from `index` on."""
+    eight_bytes = ir.VectorType(ir.IntType(8), LANES)
 
     def codegen(context, builder, signature, arguments):
-        pointer = _pointer(context, builder, signature, arguments, kind)
-        builder.store(builder.zext(arguments[2], kind), pointer, align=1)
+        pointer = _pointer(context, builder, signature, arguments, eight_bytes)
+        builder.store(builder.zext(arguments[2], eight_bytes), pointer, align=1)
         return context.get_dummy_value()
 
     return types.void(array, index, BOOLX8), codegen
 
 
 @intrinsic
-def bits(_typing_context, mask):
-    """Answers as the lowest bits of one number, that of the first lane lowest."""
+def mask_bits(_typing_context, mask):
+    """The mask as an integer; bit k is lane k."""
 
     def codegen(_context, builder, _signature, arguments):
         return builder.zext(builder.bitcast(arguments[0], ir.IntType(LANES)), ir.IntType(64))
@@ -321,8 +314,8 @@ def bits(_typing_context, mask):
 
 
 @intrinsic
-def whole(_typing_context, lanes):
-    """Numbers without their fractions; of what is beyond 2^31, or none, anything."""
+def to_int32(_typing_context, lanes):
+    """Truncate to int32; undefined for NaN and beyond 2^31."""
 
     def codegen(_context, builder, _signature, arguments):
         return builder.fptosi(arguments[0], _I32)
@@ -331,8 +324,8 @@ def whole(_typing_context, lanes):
 
 
 @intrinsic
-def numbers(_typing_context):
-    """0, 1, 2 and so on, one in each lane."""
+def lane_indices(_typing_context):
+    """0, 1, 2, ... 7 as float32."""
 
     def codegen(_context, _builder, _signature, _arguments):
         return ir.Constant(_F32, [float(lane) for lane in range(LANES)])
@@ -342,11 +335,11 @@ def numbers(_typing_context):
 
 @intrinsic
 def floor(_typing_context, lanes):
-    """The next whole number below each."""
+    """The largest integer not above each lane."""
 
     def codegen(_context, builder, _signature, arguments):
-        kind = ir.FunctionType(_F32, [_F32])
-        floor = cgutils.get_or_insert_function(builder.module, kind, f"llvm.floor.v{LANES}f32")
+        function = ir.FunctionType(_F32, [_F32])
+        floor = cgutils.get_or_insert_function(builder.module, function, f"llvm.floor.v{LANES}f32")
         return builder.call(floor, arguments)
 
     return FLOAT32X8(FLOAT32X8), codegen
@@ -354,7 +347,7 @@ def floor(_typing_context, lanes):
 
 @intrinsic
 def _power_of_two(_typing_context, whole):
-    """2^n for whole numbers -126..127."""
+    """2^n for integers -126..127 held as float32."""
 
     def codegen(_context, builder, _signature, arguments):
         number = builder.fptosi(arguments[0], _I32)
@@ -365,21 +358,21 @@ def _power_of_two(_typing_context, whole):
 
 
 @inlined()
-def larger(a, b):
-    """The larger of two numbers in each lane; of `b` where `a` is none."""
+def maximum(a, b):
+    """The larger of two numbers in each lane; `b` where `a` is NaN."""
     return where(a >= b, a, b)
 
 
 @inlined()
-def smaller(a, b):
-    """The smaller of two numbers in each lane; of `b` where `a` is none."""
+def minimum(a, b):
+    """The smaller of two numbers in each lane; `b` where `a` is NaN."""
     return where(a <= b, a, b)
 
 
 @inlined()
 def exp2_lanes(x):
-    """`cpu.exp2_negative` of each lane: 2^x for x <= 0 to 5e-6."""
-    limited = larger(x, splat(np.float32(-80)))
+    """2^x for x <= 0 in each lane, relative error 5e-6: the polynomial of `numeric.exp2_negative`."""
+    limited = maximum(x, splat(np.float32(-80)))
     whole = floor(limited)
     part = limited - whole
     series = part * np.float32(0.013534168) + np.float32(0.052011461)

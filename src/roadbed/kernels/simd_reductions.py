@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""What joins the lanes of a vector: one number of all, several sums at once, chosen ones listed. See `lanes`."""
+"""Operations across the lanes of a vector: reductions, compression by a mask, gather (see `simd`)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from numba.extending import intrinsic
 
 from roadbed.kernels.simd import BOOLX8, FLAGS, FLOAT32X8, INT32X8, LANES
 
-_CAN_COMPRESS = binding.llvm_version_info >= (19,)  # LLVM, on any machine; older ones know only AVX-512's way
+_CAN_COMPRESS = binding.llvm_version_info >= (19,)  # older LLVM compresses with AVX-512 only
 _I32 = ir.IntType(32)
 
 
-def _joined(builder, held, join):
-    """One number of all lanes, by halves: always in the same order."""
+def _reduce(builder, held, join):
+    """Reduce all lanes to one number by halves, always in the same order."""
     width = LANES
     while width > 1:
         width //= 2
@@ -28,28 +28,28 @@ def _joined(builder, held, join):
 
 
 @intrinsic
-def total(_typing_context, lanes):
+def sum_lanes(_typing_context, lanes):
     """Sum of all lanes."""
 
     def codegen(_context, builder, _signature, arguments):
-        return _joined(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=FLAGS))
+        return _reduce(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=FLAGS))
 
     return types.float32(FLOAT32X8), codegen
 
 
 @intrinsic
-def least(_typing_context, lanes):
-    """The smallest of all lanes, of which none is NaN."""
+def min_lanes(_typing_context, lanes):
+    """The smallest lane; none is NaN."""
 
     def codegen(_context, builder, _signature, arguments):
-        return _joined(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
+        return _reduce(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 
     return types.float32(FLOAT32X8), codegen
 
 
 @intrinsic
-def how_many(_typing_context, mask):
-    """Of how many lanes a mask says so."""
+def count_true(_typing_context, mask):
+    """Number of true lanes of a mask."""
 
     def codegen(_context, builder, _signature, arguments):
         return builder.zext(builder.ctpop(builder.bitcast(arguments[0], ir.IntType(LANES))), ir.IntType(64))
@@ -57,53 +57,53 @@ def how_many(_typing_context, mask):
     return types.int64(BOOLX8), codegen
 
 
-def _chosen_by_hand(builder, mask, held):
-    """Every lane is written where the last chosen one ends: over it, unless that was chosen."""
-    room, place = cgutils.alloca_once(builder, held.type), ir.Constant(_I32, 0)
+def _compress_by_stores(builder, mask, held):
+    """Store every lane; the position advances only behind lanes whose mask is true."""
+    room, position = cgutils.alloca_once(builder, held.type), ir.Constant(_I32, 0)
     first = builder.bitcast(room, held.type.element.as_pointer())
     for lane in range(LANES):
         number = ir.Constant(_I32, lane)
-        builder.store(builder.extract_element(held, number), builder.gep(first, [place]))
-        place = builder.add(place, builder.zext(builder.extract_element(mask, number), _I32))
+        builder.store(builder.extract_element(held, number), builder.gep(first, [position]))
+        position = builder.add(position, builder.zext(builder.extract_element(mask, number), _I32))
     return builder.load(room)
 
 
 @intrinsic
-def chosen(_typing_context, mask, lanes):
-    """The lanes of which the mask says so, first and in order; after them anything."""
+def compress(_typing_context, mask, lanes):
+    """Move the lanes whose mask is true to the front, in order; the lanes behind them are undefined."""
 
     def codegen(_context, builder, _signature, arguments):
         mask, held = arguments
         if not _CAN_COMPRESS:
-            return _chosen_by_hand(builder, mask, held)
+            return _compress_by_stores(builder, mask, held)
         name = f"llvm.experimental.vector.compress.v{LANES}{'f' if lanes == FLOAT32X8 else 'i'}32"
-        kind = ir.FunctionType(held.type, [held.type, mask.type, held.type])
-        compress = cgutils.get_or_insert_function(builder.module, kind, name)
+        function = ir.FunctionType(held.type, [held.type, mask.type, held.type])
+        compress = cgutils.get_or_insert_function(builder.module, function, name)
         return builder.call(compress, [held, mask, ir.Constant(held.type, ir.Undefined)])
 
     return lanes(BOOLX8, lanes), codegen
 
 
 @intrinsic
-def look_up(_typing_context, array, places, offset):
-    """A float32 per lane, of an array without gaps: its number `places + offset`, whatever its axes."""
+def gather(_typing_context, array, indices, offset):
+    """One float32 per lane from a contiguous array of any shape, at the flat index `indices + offset`."""
 
     def codegen(context, builder, signature, arguments):
         held = context.make_array(signature.args[0])(context, builder, arguments[0])
         found = ir.Constant(ir.VectorType(ir.FloatType(), LANES), ir.Undefined)
         for lane in range(LANES):
             number = ir.Constant(_I32, lane)
-            place = builder.sext(builder.extract_element(arguments[1], number), arguments[2].type)
-            place = builder.add(place, arguments[2])
+            index = builder.sext(builder.extract_element(arguments[1], number), arguments[2].type)
+            index = builder.add(index, arguments[2])
             if context.enable_boundscheck:
-                cgutils.do_boundscheck(context, builder, place, held.nitems)
-            found = builder.insert_element(found, builder.load(builder.gep(held.data, [place]), align=4), number)
+                cgutils.do_boundscheck(context, builder, index, held.nitems)
+            found = builder.insert_element(found, builder.load(builder.gep(held.data, [index]), align=4), number)
         return found
 
     return FLOAT32X8(array, INT32X8, types.intp), codegen
 
 
-# Which lanes of two vectors are added to which, in each of three rounds: instructions that stay within half a vector.
+# Lanes of two vectors that are added in each of three rounds; no instruction crosses the halves of a vector.
 _ROUNDS = (
     ([0, 1, 2, 3, 8, 9, 10, 11], [4, 5, 6, 7, 12, 13, 14, 15]),
     ([0, 1, 8, 9, 4, 5, 12, 13], [2, 3, 10, 11, 6, 7, 14, 15]),
@@ -112,12 +112,12 @@ _ROUNDS = (
 
 
 @intrinsic
-def totals(_typing_context, vectors):
-    """Of a tuple of LANES vectors the sum of all lanes of each, one per lane: the same as `total`, by a third."""
+def sum_each(_typing_context, vectors):
+    """`sum_lanes` of each of LANES vectors, one per lane, in a third of the instructions."""
 
     def codegen(_context, builder, _signature, arguments):
         held = cgutils.unpack_tuple(builder, arguments[0])
-        held = [held[k] for k in (0, 4, 1, 5, 2, 6, 3, 7)]  # so that the sums end in order
+        held = [held[k] for k in (0, 4, 1, 5, 2, 6, 3, 7)]  # so that the sums are in order at the end
         for orders in _ROUNDS:
             low, high = (ir.Constant(ir.VectorType(_I32, LANES), order) for order in orders)
             pairs = zip(held[::2], held[1::2])
@@ -131,17 +131,17 @@ def totals(_typing_context, vectors):
 
 
 @intrinsic
-def store_across(_typing_context, array, index, lanes):
-    """Lanes to one column of an array of two axes, from the row of `index` (row, column) on."""
+def store_column(_typing_context, array, index, lanes):
+    """Store the lanes to one column of a 2-D array, from `index` (row, column) on."""
 
     def codegen(context, builder, signature, arguments):
-        kind, places = signature.args[0], cgutils.unpack_tuple(builder, arguments[1])
-        row, column = (context.cast(builder, p, k, types.intp) for p, k in zip(places, signature.args[1].types))
-        held = context.make_array(kind)(context, builder, arguments[0])
+        array_type, indices = signature.args[0], cgutils.unpack_tuple(builder, arguments[1])
+        row, column = (context.cast(builder, i, t, types.intp) for i, t in zip(indices, signature.args[1].types))
+        held, checked = context.make_array(array_type)(context, builder, arguments[0]), context.enable_boundscheck
         for lane in range(LANES):
             at = [builder.add(row, ir.Constant(row.type, lane)), column]
-            place = cgutils.get_item_pointer(context, builder, kind, held, at, boundscheck=context.enable_boundscheck)
-            builder.store(builder.extract_element(arguments[2], ir.Constant(_I32, lane)), place)
+            pointer = cgutils.get_item_pointer(context, builder, array_type, held, at, boundscheck=checked)
+            builder.store(builder.extract_element(arguments[2], ir.Constant(_I32, lane)), pointer)
         return context.get_dummy_value()
 
     return types.void(array, index, FLOAT32X8), codegen

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Several threads inside one plain kernel: its phases follow each other, the parts of a phase go to whoever is free.
+"""Task counters with which several threads share the phases of one kernel (`parallel.parallel_region`).
 
-`prange` does this with Numba's threads, and compiles the body of each loop several times; `threads.spread` wakes its
-threads for every loop. `threads.together` wakes them once. Nobody waits for a thread that has taken no part: on a busy
-machine one may do all the work.
+Each thread takes the next free chunk of a phase until none is left, then waits at the barrier. Threads are woken once
+per kernel, not once per loop. A thread that has taken no chunk delays nobody: on a busy machine one may do all work.
 
-    part = first_chunk(tasks, phase)
-    while part < parts:
+    chunk = first_chunk(tasks, phase)
+    while chunk < chunks:
         ...
-        part = next_chunk(tasks, phase)
-    barrier(tasks, phase, parts)
+        chunk = next_chunk(tasks, phase)
+    barrier(tasks, phase, chunks)
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from numba.extending import intrinsic
 
 from roadbed.kernels.jit import inlined
 
-TAKEN, DONE, ABANDONED, COUNTERS = 0, 1, 2, 8  # counters of a phase fill a cache line
-_PATIENCE = 4000  # looks at a counter before others may have the processor
+TAKEN, DONE, ABANDONED, COUNTERS = 0, 1, 2, 8  # the counters of a phase fill a cache line
+_SPINS = 4000  # reads of a counter before the thread yields its core
 
 
 def new_task_counters(phases: int) -> np.ndarray:
-    """Counters for so many phases, none of which has begun."""
+    """Counters of `phases` phases, all zero."""
     return np.zeros((phases, COUNTERS), np.int64)
 
 
@@ -40,7 +39,7 @@ def _counter(context, builder, signature, arguments):
 
 @intrinsic
 def _add_one(_typing_context, tasks, phase, counter):
-    """Counts up, whoever else does so at the same time; returns the number before."""
+    """Atomic fetch-and-add of 1; returns the value before."""
 
     def codegen(context, builder, signature, arguments):
         pointer = _counter(context, builder, signature, arguments)
@@ -51,7 +50,7 @@ def _add_one(_typing_context, tasks, phase, counter):
 
 @intrinsic
 def _read(_typing_context, tasks, phase, counter):
-    """What is written before another thread counts up is seen after this."""
+    """Atomic read with acquire semantics: what other threads wrote before they counted up is visible after it."""
 
     def codegen(context, builder, signature, arguments):
         return builder.load_atomic(_counter(context, builder, signature, arguments), "acquire", 8)
@@ -61,7 +60,7 @@ def _read(_typing_context, tasks, phase, counter):
 
 @intrinsic
 def _yield_processor(_typing_context):
-    """The C library's sched_yield: another thread may have this processor."""
+    """Calls sched_yield of the C library."""
 
     def codegen(_context, builder, _signature, _arguments):
         kind = ir.FunctionType(ir.IntType(32), [])
@@ -72,22 +71,22 @@ def _yield_processor(_typing_context):
 
 @inlined()
 def first_chunk(tasks, phase):
-    """The first part for this thread; none is left where the number is as large as that of all parts."""
+    """The first chunk for this thread; no chunk is left if the result is not below the number of chunks."""
     return _add_one(tasks, phase, TAKEN)
 
 
 @inlined()
 def next_chunk(tasks, phase):
-    """The part before is done; another one."""
+    """Count the chunk before as done, and take another one."""
     _add_one(tasks, phase, DONE)
     return _add_one(tasks, phase, TAKEN)
 
 
 @inlined()
-def barrier(tasks, phase, parts):
-    """Until every part of the phase is done, by whomever; or one has failed, of which Python tells."""
-    looks = 0
-    while _read(tasks, phase, DONE) < parts and _read(tasks, 0, ABANDONED) == 0:
-        looks += 1
-        if looks > _PATIENCE:
+def barrier(tasks, phase, chunks):
+    """Wait until all chunks of the phase are done, or one has failed (`parallel_region` then raises the exception)."""
+    spins = 0
+    while _read(tasks, phase, DONE) < chunks and _read(tasks, 0, ABANDONED) == 0:
+        spins += 1
+        if spins > _SPINS:
             _yield_processor()

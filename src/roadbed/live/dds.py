@@ -15,24 +15,14 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 from roadbed.core.errors import DeviceError
+from roadbed.live.dds_network import Network, keep_on_loopback
 
-# With these sizes a cloud of 3 MB is 47 packets instead of 2,300. The reader's socket buffer holds all of them, up to
-# net.core.rmem_max; lost packets are requested again after NackDelay (default 0.1 s). The writer's history holds
-# several clouds, else each would wait for the acknowledgement of the last.
-LOOPBACK_ONLY = (
-    "<CycloneDDS><Domain><General><Interfaces><NetworkInterface name='lo' multicast='false'/></Interfaces>"
-    "<AllowMulticast>false</AllowMulticast><MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize>"
-    "</General>"
-    "<Discovery><ParticipantIndex>auto</ParticipantIndex><Peers><Peer address='127.0.0.1'/></Peers></Discovery>"
-    "<Internal><SocketReceiveBufferSize max='16MiB'/><SocketSendBufferSize max='4MiB'/><NackDelay>5ms</NackDelay>"
-    "<Watermarks><WhcHigh>64MiB</WhcHigh></Watermarks></Internal></Domain></CycloneDDS>"
-)
 _WAKE_MS = 200
 _TAKEN_AT_ONCE = 100
 
 
 class Dds:
-    """One participant in the domain that ROS_DOMAIN_ID names, on loopback unless CYCLONEDDS_URI says where else.
+    """One participant in the domain that ROS_DOMAIN_ID names, on the network of `Network.from_environment`.
 
     With `reliable`, lost packets are requested again; the publisher has to offer reliable QoS. Else any publisher
     matches, as with ROS 2's sensor-data profile.
@@ -41,7 +31,7 @@ class Dds:
     version: Literal[1, 2] = 2
 
     def __init__(self, reliable: bool = False) -> None:
-        configured = os.environ.setdefault("CYCLONEDDS_URI", LOOPBACK_ONLY) != LOOPBACK_ONLY
+        domain, network = _domain_id(), Network.from_environment()
         try:
             self._load()
         except ImportError:
@@ -49,13 +39,17 @@ class Dds:
                 "roadbed ros2 needs rclpy, or cyclonedds 0.10.2 built for Debian's cyclonedds-dev: "
                 "scripts/install-cyclonedds.sh (docs/ros.md)"
             ) from None
-        domain = _domain_id()
         try:
+            if network.config is not None:
+                self._configured = self._domain.Domain(domain, network.config)
             self._participant = self._domain.DomainParticipant(domain)
         except self._core.DDSException as error:
-            raise DeviceError(f"DDS domain {domain}: cannot be joined ({error}); CYCLONEDDS_URI says where") from None
-        where = "where CYCLONEDDS_URI says" if configured else "on loopback"
-        self.address = f"DDS domain {domain} {where}"
+            raise DeviceError(f"DDS domain {domain}: cannot be joined {network.text} ({error})") from None
+        if network.loopback:
+            keep_on_loopback(domain)
+        else:
+            self.warn(f"{network.text}: other machines can read the results and change parameters (docs/security.md)")
+        self.address = f"DDS domain {domain} {network.text}"
         self._reliable = reliable
         self._topics: dict[str, Any] = {}
         self._writers: dict[str, Any] = {}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import DeviceError, missing_extra
+from roadbed.core.errors import missing_extra
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Pose
 from roadbed.io.atomic import atomic_write
+from roadbed.live.foxglove_server import FoxgloveServer
 from roadbed.outputs.ros_messages.clouds import packed
 from roadbed.outputs.ros_messages.layers import elevation_layers, ground_heights
 from roadbed.outputs.ros_messages.markers import OBJECT_HEIGHT_M, SECONDS_SHOWN, object_poses, velocity_lines
@@ -58,26 +60,36 @@ class Channels:
 
 
 class FoxgloveSink:
-    """`show` each result. `host` serves them, `mcap` writes them into a file, atomically at `close`."""
+    """`show` each result. `host` serves them, `mcap` writes them into a file, atomically at `close`.
 
-    def __init__(self, host: str | None = None, port: int = PORT, mcap: str | Path | None = None) -> None:
+    `origins`: pages that may connect, next to the Foxglove app.
+    """
+
+    def __init__(
+        self,
+        host: str | None = None,
+        port: int = PORT,
+        mcap: str | Path | None = None,
+        origins: Iterable[str] = (),
+    ) -> None:
         self._context = foxglove.Context()
         self._channels = Channels.of(self._context)
         self._names = FrameNames()
         self._stamp: Any = fox.Timestamp(0, 0)
         self._when: dict[str, int] = {}
-        self._server: Any = None
+        self._server: FoxgloveServer | None = None
         self._open = ExitStack()
         try:
             if mcap is not None:
                 file = self._open.enter_context(atomic_write(mcap))
                 self._open.enter_context(foxglove.open_mcap(file, context=self._context))
             if host is not None:
-                self._server = foxglove.start_server(name="Roadbed", host=host, port=port, context=self._context)
-        except (RuntimeError, OSError) as error:
+                self._server = FoxgloveServer(host, port, self._context, origins)
+        except BaseException as error:
             self._open.__exit__(type(error), error, None)
-            raise DeviceError(f"Foxglove at {host}:{port}: cannot listen there ({error})") from None
-        self.address = "" if self._server is None else f"ws://{host}:{self._server.port}"
+            raise
+        self.address = "" if self._server is None else self._server.address
+        self.is_open = self._server is not None and self._server.is_open  # to other machines
 
     def show(self, result: Result, diagnostics: tuple[str, ...] | None = None) -> None:
         """Publish one result on all topics."""
@@ -100,7 +112,7 @@ class FoxgloveSink:
     def close(self, whole: bool = True) -> None:
         """Stop serving and finish the file; with `whole` False the file is discarded."""
         if self._server is not None:
-            self._server.stop()
+            self._server.close()
             self._server = None
         if whole:
             self._open.close()

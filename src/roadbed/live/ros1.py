@@ -16,6 +16,7 @@ from roadbed.outputs.ros_messages.store import RosMessages
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WATCH_S = 2.0  # interval of checks whether the master knows this node
 _SENT_AT_ONCE = 2  # queued messages per topic and subscriber
+_SERVICES = ("get_loggers", "set_logger_level")  # of every rospy node
 
 
 class Ros1:
@@ -122,32 +123,36 @@ class Ros1:
 
     def _watch(self) -> None:
         """Register again after a restart of the master, which has lost all registrations."""
-        lost = False
+        problem = ""
         while not self._closed.wait(_WATCH_S):
+            before, problem = problem, ""
             try:
-                known = self._is_known()
+                if self._register_missing():
+                    self.warn("ROS 1: the master was restarted; registered again")
             except OSError:
-                if not lost:
-                    self.warn("ROS 1: the master does not answer; existing connections stay")
-                lost = True
-                continue
-            except Exception as error:  # not a ROS master
-                self.warn(f"ROS 1: the master answers with {type(error).__name__}")
-                continue
-            if not known:
-                self._register()
-                self.warn("ROS 1: the master was restarted; registered again")
-            lost = False
+                problem = "the master does not answer; existing connections stay"
+            except Exception as error:  # not a ROS master, or one that ends just now
+                problem = f"the master answers with {type(error).__name__}: {error}"
+            if problem and problem != before:
+                self.warn(f"ROS 1: {problem}")
 
-    def _is_known(self) -> bool:
-        _, subscribers, _ = self._master.getSystemState()
-        listening = any(self._rospy.get_name() in nodes for _, nodes in subscribers)
-        return listening or not self._subscribers
-
-    def _register(self) -> None:
-        node = ServerProxy(self.address)
-        for topic, publisher in self._publishers.items():
-            self._master.registerPublisher(topic, publisher.type, self.address)
-        for topic, subscriber in self._subscribers.items():
-            publishers = self._master.registerSubscriber(topic, subscriber.type, self.address)
-            node.publisherUpdate("/master", topic, publishers)
+    def _register_missing(self) -> bool:
+        """Register what the master does not know of this node: topics, /rosout and the logger services."""
+        name = self._rospy.get_name()
+        node: Any = ServerProxy(self.address)
+        known = [{entry for entry, nodes in kind if name in nodes} for kind in self._master.getSystemState()]
+        published, subscribed = (call(name)[2] for call in (node.getPublications, node.getSubscriptions))
+        missing = [entry for entry in published if entry[0] not in known[0]]
+        for topic, kind in missing:
+            self._master.registerPublisher(topic, kind, self.address)
+        for topic, kind in subscribed:
+            if topic not in known[1]:
+                missing.append(topic)
+                publishers = self._master.registerSubscriber(topic, kind, self.address)
+                node.publisherUpdate("/master", topic, publishers)
+        services = [f"{name}/{service}" for service in _SERVICES if f"{name}/{service}" not in known[2]]
+        if services:  # at the port of the topics
+            _, host, port = node.requestTopic(name, "/rosout", [["TCPROS"]])[2]
+            for service in services:
+                self._master.registerService(service, f"rosrpc://{host}:{port}", self.address)
+        return bool(missing or services)

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from time import time
+from time import monotonic, time
 from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
@@ -22,6 +22,10 @@ from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRA
 from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
+_SILENT_S = 3.0  # without a cloud, after which a topic counts as silent
+_RECOVERED_S = 10.0  # after which a warning that was not true meanwhile is logged again
+_WARNINGS_KEPT = 1000
+_FIXED = {"backend", "device", "live"}  # parameters that a running stream keeps
 
 
 class Transport(Protocol):
@@ -65,7 +69,8 @@ class RosNode:
         self._transforms = TransformGraph()
         self._unmounted: dict[str, str] = {}  # frame: topic of clouds without a transform to the vehicle
         self._lock = threading.Lock()
-        self._said: set[str] = set()
+        self._said: dict[str, float] = {}  # when a warning was last true
+        self._arrivals = dict.fromkeys(options.clouds, monotonic())  # of the last cloud per topic
         self._closed = threading.Event()
         self.stream = Stream(
             config,
@@ -118,6 +123,7 @@ class RosNode:
         self._transport.subscribe(topic, kind, callback)
 
     def _take_cloud(self, topic: str, cloud: Any) -> None:
+        self._arrivals[topic] = monotonic()
         scan = scan_of_cloud(cloud, topic)
         with self._lock:
             self._mount(scan.sensor, topic)
@@ -167,6 +173,9 @@ class RosNode:
         values = parse_yaml(str(message.data), origin)
         if not isinstance(values, dict):
             raise ConfigError(f"{origin}: expected a mapping of parameters, found {type(values).__name__}")
+        fixed = sorted(_FIXED & set(values))
+        if fixed:
+            raise ConfigError(f"{origin}: {', '.join(fixed)}: expected at the start of the node, cannot change later")
         self.stream.change(self.stream.config.with_changes(**values))
 
     def _publish_ground(self, live: LiveResult) -> None:
@@ -197,18 +206,31 @@ class RosNode:
                 self._transport.publish(name, self._messages.to_bytes(made.make(topic)))
 
     def _report(self) -> None:
-        """Publish diagnostics once a second."""
-        before = None
+        """Publish diagnostics once a second; log when sensors fall silent and when scans are lost."""
+        before, losing, since = None, False, 0
         while not self._closed.wait(1.0):
-            statistics = self.stream.statistics()
-            message = diagnostics(self._messages, statistics, before)
+            statistics, now = self.stream.statistics(), monotonic()
+            silent = {topic: now - last for topic, last in self._arrivals.items() if now - last > _SILENT_S}
+            message, lost = diagnostics(self._messages, statistics, before, silent)
             self._transport.publish("/diagnostics", self._messages.to_bytes(message))
+            for topic in silent:
+                self._warn_once(f"{topic}: no cloud for {_SILENT_S:.0f} s", key=f"silent {topic}")
+            since = since + lost if losing else lost
+            if bool(lost) != losing:
+                losing = bool(lost)
+                self._transport.warn(
+                    f"scans are being lost: {statistics.line()}" if losing else f"{since} scans were lost"
+                )
             before = statistics
 
     def _warn_once(self, text: str, key: str = "") -> None:
-        """Log a warning once, not for every scan."""
-        if (key or text) not in self._said and len(self._said) < 1000:
-            self._said.add(key or text)
+        """Log a warning once, not for every scan, and again when it was not true for a while."""
+        key, now = key or text, monotonic()
+        last = self._said.pop(key, -_RECOVERED_S)
+        self._said[key] = now
+        if len(self._said) > _WARNINGS_KEPT:
+            del self._said[next(iter(self._said))]
+        if now - last >= _RECOVERED_S:
             self._transport.warn(text)
 
 
@@ -220,13 +242,21 @@ def checked_topics(clouds: list[str]) -> tuple[str, ...]:
     return names
 
 
-_OK, _WARN = 0, 1
+_OK, _WARN, _ERROR = 0, 1, 2
 
 
-def diagnostics(messages: RosMessages, now: Statistics, before: Statistics | None) -> Any:
-    """Rate, latency and counts as a DiagnosticArray; a warning if scans were lost since `before`."""
+def diagnostics(
+    messages: RosMessages, now: Statistics, before: Statistics | None, silent: Mapping[str, float]
+) -> tuple[Any, int]:
+    """Rate, latency and counts as a DiagnosticArray, and the scans lost since `before`.
+
+    A warning if scans were lost, an error if a topic has been `silent` (s).
+    """
     total = now.total
     lost = total.dropped + total.refused - (before.total.dropped + before.total.refused if before else 0)
+    text = f"{lost} scans lost in the last second" if lost else now.line()
+    if silent:
+        text = ", ".join(f"{topic}: no cloud for {seconds:.0f} s" for topic, seconds in silent.items())
     values = {"rate_hz": f"{now.rate:.2f}", "waiting": now.waiting, "without_pose": total.without_pose}
     for sensor, counts in now.sensors.items():
         for name in ("received", "processed", "dropped", "refused"):
@@ -237,10 +267,10 @@ def diagnostics(messages: RosMessages, now: Statistics, before: Statistics | Non
     pairs = [messages.make("diagnostic_msgs/msg/KeyValue", key=key, value=str(value)) for key, value in values.items()]
     status = messages.make(
         "diagnostic_msgs/msg/DiagnosticStatus",
-        level=_WARN if lost else _OK,
+        level=_ERROR if silent else _WARN if lost else _OK,
         name="roadbed: pipeline",
-        message=f"{lost} scans lost in the last second" if lost else now.line(),
+        message=text,
         hardware_id="roadbed",
         values=pairs,
     )
-    return messages.make(DIAGNOSTICS, header=messages.header(messages.stamp(time()), ""), status=[status])
+    return messages.make(DIAGNOSTICS, header=messages.header(messages.stamp(time()), ""), status=[status]), lost

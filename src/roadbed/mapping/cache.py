@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +65,20 @@ class TileCache(Generic[T]):
     def add(self, key: Key, tile: T) -> T:
         self._tiles[key] = tile
         return tile
+
+    def scatter(
+        self, side: int, row: NDArray, column: NDArray, make: Callable[[], T], put: Callable[[T, NDArray, Any], None]
+    ) -> None:
+        """Add entries by their row and column in the map, `side` of them to a side of a tile.
+
+        Calls `put(tile, mask of its entries, (row, column) in the tile)`; `make` creates a new tile.
+        """
+        for key in set(zip((row // side).tolist(), (column // side).tolist())):
+            here = (row // side == key[0]) & (column // side == key[1])
+            tile = self.get(key) or self.add(key, make())
+            put(tile, here, (row[here] - key[0] * side, column[here] - key[1] * side))
+            tile.changed = True
+            self.trim()
 
     def trim(self) -> None:
         """Write and drop the least recently used tiles."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.mapping.information import SurfaceParameters
 
@@ -64,5 +64,4 @@ class MapIndex:
             "T_lattice_world": self.T_map_world.matrix.tolist(),
             "surface": asdict(self.surface),
         }
-        with atomic_write(folder / _NAME) as file:
-            file.write(json.dumps(content).encode())
+        write_file(folder / _NAME, json.dumps(content))

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Label, OccupancyFrame
-from roadbed.core.geometry import Float32
-from roadbed.io.atomic import atomic_write
+from roadbed.core.geometry import Float32, Float64
+from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
-from roadbed.mapping.cache import SIDE, Key, TileCache
+from roadbed.mapping.cache import SIDE, TileCache
 from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
 
@@ -46,8 +46,7 @@ class LayersIndex:
         return found
 
     def write(self, folder: Path) -> None:
-        with atomic_write(folder / _NAME) as file:
-            file.write(json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}).encode())
+        write_file(folder / _NAME, json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}))
 
 
 def point_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[PointTile]:
@@ -58,8 +57,28 @@ def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCach
     return TileCache(folder, "cells", OccupancyTile, most_in_memory)
 
 
+def add_points(
+    tiles: TileCache[PointTile],
+    tile_m: float,
+    points: Float64,
+    intensity: NDArray,
+    kind: NDArray | int,
+    voxel: float,
+    count: NDArray | int = 1,
+) -> None:
+    """Add points (N, 3) of the map frame to the tiles, each `count` times."""
+    column, row = np.floor(points[:, :2] / tile_m).astype(np.int64).T
+    kind, count = np.broadcast_to(kind, len(points)), np.broadcast_to(count, len(points))
+
+    def put(tile: PointTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+        corner = tile_m * np.column_stack([column[here], row[here], np.zeros(here.sum())])
+        tile.add(points[here] - corner, intensity[here], kind[here], voxel, count[here])
+
+    tiles.scatter(1, row, column, PointTile, put)
+
+
 class MapLayers:
-    """`add` the frames of a sequence; `flush` writes what is in memory. Frames without odometry are skipped."""
+    """`add` the frames of a sequence; `flush` writes the tiles in memory. Frames without odometry are skipped."""
 
     def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
         self.folder, self._tile_m = Path(folder), SIDE * spacing
@@ -85,7 +104,9 @@ class MapLayers:
             usable &= ~_moves(points, occupancy)
         points, label = points[usable], ground.label[usable]
         intensity = None if ground.scan is None else ground.scan.intensity
-        self._add_points(points, label, np.zeros(len(points)) if intensity is None else _whole(intensity[usable]))
+        intensity = np.zeros(len(points)) if intensity is None else _whole(intensity[usable])
+        kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
+        add_points(self._points, self._tile_m, points.astype(np.float64), intensity, kind, self.index.voxel)
         if occupancy is not None and occupancy.T_ground_grid is None:
             observed = True if occupancy.observedness is None else occupancy.observedness > 0
             self._add_cells(
@@ -98,32 +119,16 @@ class MapLayers:
         self._points.flush()
         self._cells.flush()
 
-    def _add_points(self, points: Float32, label: NDArray, intensity: NDArray) -> None:
-        kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
-        place = points.astype(np.float64)
-        tile = np.floor(place[:, :2] / self._tile_m).astype(np.int64)
-        for column, row in np.unique(tile, axis=0):
-            here = (tile[:, 0] == column) & (tile[:, 1] == row)
-            key = int(row), int(column)
-            target = self._points.get(key) or self._points.add(key, PointTile())
-            corner = np.array([column, row, 0.0]) * self._tile_m
-            target.add(place[here] - corner, intensity[here], kind[here], self.index.voxel)
-        self._points.trim()
-
     def _add_cells(self, column: NDArray, row: NDArray, occupied: NDArray, free: NDArray) -> None:
         """Count observations of cells, given by their column and row in the map."""
         known = occupied | free
         column, row, occupied, free = column[known], row[known], occupied[known], free[known]
-        tile = np.stack([row, column], axis=-1) // CELLS
-        for key in np.unique(tile, axis=0):
-            here = (tile == key).all(axis=-1)
-            name: Key = int(key[0]), int(key[1])
-            target = self._cells.get(name) or self._cells.add(name, OccupancyTile.empty())
-            at = row[here] - key[0] * CELLS, column[here] - key[1] * CELLS
-            target.occupied[at] += occupied[here]
-            target.free[at] += free[here]
-            target.changed = True
-        self._cells.trim()
+
+        def put(tile: OccupancyTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
+            tile.occupied[at] += occupied[here]
+            tile.free[at] += free[here]
+
+        self._cells.scatter(CELLS, row, column, OccupancyTile.empty, put)
 
 
 def _whole(intensity: NDArray) -> NDArray:

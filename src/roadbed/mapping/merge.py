@@ -16,7 +16,7 @@ from roadbed.core.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import rotated, tilted, translated
-from roadbed.mapping.layers import cell_tiles, point_tiles
+from roadbed.mapping.layers import add_points, cell_tiles, point_tiles
 from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
 from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
 from roadbed.mapping.reader import MapReader
@@ -113,7 +113,7 @@ def crop_map(
             _keep(ground, key, tile)
     for key, cloud in stored.point_tiles():
         corner = SIDE * stored.spacing * np.array([key[1], key[0]])
-        part = cloud.only(lambda place, corner=corner: inside(*(place[:, :2] + corner).T))  # type: ignore[misc]
+        part = cloud.only(lambda position, corner=corner: inside(*(position[:, :2] + corner).T))  # type: ignore[misc]
         if len(part.voxel):
             _keep(points, key, part)
     if stored.layers is not None:
@@ -173,8 +173,9 @@ class _Sums:
         for key, cloud in stored.point_tiles():
             corner = SIDE * stored.spacing * np.array([key[1], key[0], 0.0])
             for kind in (GROUND, OBSTACLE):
-                place, intensity, count = cloud.means(kind)
-                self._add_moved_points(T_to_from @ (place + corner), intensity, count, kind)
+                position, intensity, count = cloud.means(kind)
+                moved = T_to_from @ (position + corner)
+                add_points(self.points, SIDE * self.spacing, moved, intensity, kind, self.voxel, count)
         for key, grid in stored.cell_tiles():
             self._add_moved_cells(key, grid, T_to_from)
 
@@ -196,41 +197,21 @@ class _Sums:
             for layer in range(9):
                 np.add.at(target.information[layer], at, lifted[layer].astype(np.float32))
 
-        _scatter(self.ground, SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
-
-    def _add_moved_points(self, place: Float64, intensity: NDArray, count: NDArray, kind: int) -> None:
-        side = SIDE * self.spacing
-        column, row = (np.floor(place[:, axis] / side).astype(np.int64) for axis in (0, 1))
-
-        def put(target: PointTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
-            corner = side * np.column_stack([column[here], row[here], np.zeros(here.sum())])
-            target.add(place[here] - corner, intensity[here], kind, self.voxel, count[here])
-
-        _scatter(self.points, 1, row, column, PointTile, put)
+        self.ground.scatter(SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
 
     def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
         known = (grid.occupied > 0) | (grid.free > 0)
         row, column = (n + k * CELLS + 0.5 for n, k in zip(np.nonzero(known), key))
-        place = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
-        column, row = (np.floor(place[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
+        position = T_to_from @ (self.cell * np.column_stack([column, row, np.zeros(len(row))]))
+        column, row = (np.floor(position[:, axis] / self.cell).astype(np.int64) for axis in (0, 1))
         occupied, free = grid.occupied[known], grid.free[known]
 
         def put(target: OccupancyTile, here: NDArray[np.bool_], at: tuple[NDArray, NDArray]) -> None:
             np.add.at(target.occupied, at, occupied[here])
             np.add.at(target.free, at, free[here])
 
-        _scatter(self.cells, CELLS, row, column, OccupancyTile.empty, put)
+        self.cells.scatter(CELLS, row, column, OccupancyTile.empty, put)
 
     def flush(self) -> None:
         for tiles in (self.ground, self.points, self.cells):
             tiles.flush()
-
-
-def _scatter(tiles: TileCache, side: int, row: NDArray, column: NDArray, make: Callable, put: Callable) -> None:
-    """Call `put(tile, mask, index)` for each tile with its entries and their row and column in it."""
-    for key in set(zip((row // side).tolist(), (column // side).tolist())):
-        here = (row // side == key[0]) & (column // side == key[1])
-        target = tiles.get(key) or tiles.add(key, make())
-        put(target, here, (row[here] - key[0] * side, column[here] - key[1] * side))
-        target.changed = True
-        tiles.trim()

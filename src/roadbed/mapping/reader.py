@@ -20,7 +20,7 @@ from roadbed.mapping.points import GROUND, PointTile
 from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map five kilometres wide, so that neighbours are read once
-_MARGIN = 16  # nodes to each side by which a node is consistent_planes: an island is rarely longer
+_MARGIN = 16  # nodes to each side for the consistency check: a small component is rarely longer
 
 
 class MapReader:
@@ -86,8 +86,8 @@ class MapReader:
         counts = np.zeros(SIDE * SIDE)
         tile = self.points(key) if key in self.point_keys else None
         if tile is not None:
-            place, _, count = tile.means(GROUND)
-            column, row = np.clip((place[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
+            position, _, count = tile.means(GROUND)
+            column, row = np.clip((position[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
             counts += np.bincount(row * SIDE + column, count, SIDE * SIDE)
         return np.where(counts > 0, counts, np.nan).reshape(SIDE, SIDE)
 

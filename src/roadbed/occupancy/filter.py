@@ -231,7 +231,7 @@ class OccupancyFilter(Closing):
     def _prepare(self, scan: Scan, mounting: Mounting) -> _Prepared:
         """Changes nothing in the filter."""
         mounts, T_world_vehicle = self._checked_mounts(scan), _T_world_vehicle(scan, mounting)
-        moment = self._timeline.foresee(scan.time, [mount.name for mount in mounts], T_world_vehicle)
+        moment = self._timeline.classify(scan.time, [mount.name for mount in mounts], T_world_vehicle)
         last = None if moment.link in (Link.FIRST, Link.ALONE) or self._last is None else self._last.time
         time, seconds = scan.time or 0.0, 0.0
         if last is not None:
@@ -243,7 +243,7 @@ class OccupancyFilter(Closing):
     def _accept(self, prepared: _Prepared, diagnostics: list[str]) -> None:
         """The scan is used: advance the timeline; after a gap the filter forgets what moved."""
         scan, moment = prepared.scan, prepared.moment
-        self._timeline.take(moment, scan.time, prepared.sensors, prepared.T_world_vehicle)
+        self._timeline.record(moment, scan.time, prepared.sensors, prepared.T_world_vehicle)
         if moment.link is Link.ALONE:
             self.reset()
         if moment.link is Link.FIRST:

@@ -12,16 +12,17 @@ from typing import Any
 
 from roadbed.core.errors import InputError, OutputError, missing_extra
 from roadbed.core.frames import Scan
+from roadbed.core.geometry import Pose
 from roadbed.io.atomic import output_errors
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
-from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages
-from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, RosMessages
+from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages, sensor_frame
+from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
+from roadbed.sources.bags.transforms import RESULTS, ROAD_FRAME
 from roadbed.sources.source import is_live
 
 SUFFIXES = (".bag", ".mcap")
-PREFIX = "/roadbed"
 
 
 def is_bag_name(path: Path) -> bool:
@@ -40,6 +41,7 @@ class BagWriter:
         self._version: Any = 1 if path.suffix.lower() == ".bag" else 2
         self._messages, self._others = RosMessages(self._version), RosMessages(3 - self._version)  # type: ignore[arg-type]
         self._links: dict[tuple[str, str], Any] = {}
+        self._scans, self._mounted = 0, dict[str, Pose]()
         self.left_out: set[str] = set()  # topics with types unknown to the other ROS
         self._rest: Iterator[tuple[Any, int, bytes]] = iter(()) if source is None else source.recorded()
         self._held: tuple[Any, int, bytes] | None = next(self._rest, None)
@@ -59,25 +61,42 @@ class BagWriter:
     def add(self, result: Result) -> None:
         """Copy the input up to the time of the scan, then add the result."""
         with output_errors(self.path):
-            cloud, stamp = None, round((result.scan.time or 0.0) * 1e9)
-            if self._source is not None:
+            cloud, stamp = None, self._stamp(result.scan)
+            if self._source is None:
+                self._place(result.scan, stamp)
+            else:
                 stamp = self._source.recorded_at(int(result.scan.name))
                 self._copy_until(stamp)
                 cloud = self._source.message(int(result.scan.name)) if self._same_version else None
             for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
-                name = "/tf" if topic == "tf" else f"{PREFIX}/{topic}"
+                name = "/tf" if topic == "tf" else f"{RESULTS}/{topic}"
                 self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))
 
     def add_scan(self, scan: Scan) -> None:
-        """Add a raw scan: a cloud on /points and, if known, the sensor's pose on /odom."""
-        stamp = round((scan.time or 0.0) * 1e9)
+        """Add a raw scan: a cloud on /points and, if known, the sensor's pose and mounting."""
+        stamp = self._stamp(scan)
         with output_errors(self.path):
-            header = self._messages.header(self._messages.stamp(scan.time), scan.sensor)
+            self._place(scan, stamp)
+            header = self._messages.header(self._messages.stamp(1e-9 * stamp), sensor_frame(scan))
             self._write("/points", CLOUD, stamp, self._messages.to_bytes(cloud_of_scan(self._messages, header, scan)))
-            if scan.T_world_sensor is not None:
-                world = self._messages.header(header.stamp, FrameNames().world)
-                pose = self._messages.odometry(world, scan.sensor, scan.T_world_sensor)
-                self._write("/odom", ODOMETRY, stamp, self._messages.to_bytes(pose))
+
+    def _stamp(self, scan: Scan) -> int:
+        """ns; scans without times are ten per second."""
+        self._scans += 1
+        return round((0.1 * self._scans if scan.time is None else scan.time) * 1e9)
+
+    def _place(self, scan: Scan, stamp: int) -> None:
+        """The pose of the sensor on /odom, and once its mounting over the road on /tf_static."""
+        frame, when = sensor_frame(scan), self._messages.stamp(1e-9 * stamp)
+        mounting = scan.T_vehicle_sensor
+        if mounting is not None and self._mounted.get(frame) is not mounting:
+            self._mounted[frame] = mounting
+            road = self._messages.transform(self._messages.header(when, ROAD_FRAME), frame, mounting)
+            self._write("/tf_static", TRANSFORMS, stamp, self._messages.to_bytes(road))
+        if scan.T_world_sensor is not None:
+            world = self._messages.header(when, FrameNames().world)
+            pose = self._messages.odometry(world, frame, scan.T_world_sensor)
+            self._write("/odom", ODOMETRY, stamp, self._messages.to_bytes(pose))
 
     def finish(self) -> None:
         with output_errors(self.path):
@@ -148,12 +167,6 @@ def bag_source(source: Any) -> RosbagSource | None:
         if source is None:
             return None
     return source
-
-
-def source_diagnostics(source: Any) -> list[str]:
-    """What a bag lacks, one line each."""
-    bag = bag_source(source)
-    return [] if bag is None else list(bag.diagnostics)
 
 
 def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = False) -> tuple[int, set[str]]:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from roadbed import __version__
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError, OutputError
-from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.io.atomic import output_errors, write_file
 
 MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per file, written before the file is
 
@@ -43,7 +43,7 @@ class OutputFolder:
             self._old = _Manifest.read(self.path / MANIFEST)
             self._own = {MANIFEST, *self._old.files} if self._old is not None else set()
             for source in inputs:
-                self._keep_off(Path(source).resolve(), source)
+                self._check_input(Path(source).resolve(), source)
             self._check(force)
 
     def file(self, *names: str) -> Path:
@@ -76,7 +76,7 @@ class OutputFolder:
                     f"name another folder with -o"
                 )
 
-    def _keep_off(self, source: Path, named: str | Path) -> None:
+    def _check_input(self, source: Path, named: str | Path) -> None:
         """Refuse a folder in which results would overwrite or mix with their input."""
         home = self.path.resolve()
         if source in home.parents:
@@ -103,8 +103,7 @@ class OutputFolder:
                 raise OutputError(f"{self.path}: another run has begun to write there") from None
         else:
             _remove(self.path, self._old.files)
-            with atomic_write(manifest) as replaced:
-                replaced.write(line.encode())
+            write_file(manifest, line)
         self._written.add(MANIFEST)
 
 
@@ -118,7 +117,7 @@ class _Manifest:
                 entry = json.loads(line)
                 if isinstance(entry, dict):
                     self.command = str(entry.get("command", self.command))
-                elif isinstance(entry, str) and _stays_inside(entry):
+                elif isinstance(entry, str) and _is_relative(entry):
                     self.files.add(entry)
 
     @classmethod
@@ -174,16 +173,16 @@ def _remove(folder: Path, files: Iterable[str]) -> None:
     emptied = set()
     for name in files:
         target = folder / name
-        inside = target.parent.resolve() == home / PurePosixPath(name).parent  # not through somebody's link
+        inside = target.parent.resolve() == home / PurePosixPath(name).parent  # not through a link
         if inside and target.is_file() and not target.is_symlink():
             target.unlink()
             emptied |= {folder / parent for parent in PurePosixPath(name).parents[:-1]}
     for parent in sorted(emptied, key=lambda path: -len(path.parts)):
-        with suppress(OSError):  # something of others is in it
+        with suppress(OSError):  # it holds other files
             parent.rmdir()
 
 
-def _stays_inside(name: str) -> bool:
+def _is_relative(name: str) -> bool:
     return not PurePosixPath(name).is_absolute() and ".." not in PurePosixPath(name).parts and name not in ("", ".")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""SemanticKITTI `.label` files: one uint32 per point, and the class that stands for each of Roadbed's labels there."""
+"""SemanticKITTI `.label` files: one uint32 per point, and the class for each label."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Label
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 
-# Classes by which SemanticKITTI's own tools colour and score the points as Roadbed means them.
+# Classes that SemanticKITTI's tools colour and score like the labels.
 SEMANTICKITTI_CLASS: dict[Label, int] = {
     Label.UNKNOWN: 0,  # unlabeled
     Label.GROUND: 40,  # road
@@ -35,5 +35,4 @@ def write_label(path: str | Path, labels: ArrayLike) -> None:
         raise InputError(f"{path}: labels: found {values.dtype} of shape {values.shape}, expected whole numbers (N,)")
     if values.size and (int(values.min()) < 0 or int(values.max()) > 0xFFFFFFFF):
         raise InputError(f"{path}: labels: found {values.min()} to {values.max()}, expected 0 to {0xFFFFFFFF}")
-    with atomic_write(path) as file:
-        file.write(values.astype("<u4").tobytes())
+    write_file(path, values.astype("<u4").tobytes())

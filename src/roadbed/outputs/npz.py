@@ -21,12 +21,19 @@ from roadbed.sources.formats.npy import CHANNEL_PREFIX
 def write_npz(
     path: str | Path, scan: Scan, ground: GroundFrame | None = None, occupancy: OccupancyFrame | None = None
 ) -> None:
-    """Names: points, intensity, ..., `channel.NAME`; `ground.LAYER` and `occupancy.LAYER` beside a `.lattice`."""
-    arrays = scan_arrays(scan)
-    for prefix, frame in (("ground", ground), ("occupancy", occupancy)):
-        if frame is not None:
-            arrays.update({f"{prefix}.{name}": values for name, values in frame_arrays(frame).items()})
-    write_arrays(path, arrays)
+    """Names: points, intensity, ..., `channel.NAME`; those of `result_arrays`."""
+    write_arrays(path, scan_arrays(scan) | result_arrays(ground, occupancy))
+
+
+def result_arrays(ground: GroundFrame | None, occupancy: OccupancyFrame | None) -> dict[str, NDArray]:
+    """`ground.LAYER` and `occupancy.LAYER` of the frames that are given."""
+    frames = {"ground": ground, "occupancy": occupancy}
+    return {
+        f"{prefix}.{name}": values
+        for prefix, frame in frames.items()
+        if frame is not None
+        for name, values in frame_arrays(frame).items()
+    }
 
 
 def write_arrays(path: str | Path, arrays: dict[str, NDArray]) -> None:
@@ -41,7 +48,7 @@ def write_arrays(path: str | Path, arrays: dict[str, NDArray]) -> None:
 
 
 def scan_arrays(scan: Scan) -> dict[str, NDArray]:
-    """Every part of a scan as an array, under the names the reader knows."""
+    """Every part of a scan as an array, under the names of the reader."""
     arrays: dict[str, NDArray] = {"points": scan.points, "sensor": np.array(scan.sensor)}
     for name in ("intensity", "ring", "point_time", "classes"):
         values = getattr(scan, name)
@@ -61,7 +68,7 @@ def scan_arrays(scan: Scan) -> dict[str, NDArray]:
 
 
 def frame_arrays(frame: GroundFrame | OccupancyFrame) -> dict[str, NDArray]:
-    """Arrays, lattice (x0, y0, spacing, columns, rows), poses and time of a result; its other parts are not numbers."""
+    """Arrays, grid (x0, y0, spacing, columns, rows), poses and time of a frame; its other fields are not numbers."""
     arrays: dict[str, NDArray] = {}
     for field in fields(frame):
         value = getattr(frame, field.name)

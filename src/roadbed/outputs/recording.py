@@ -9,16 +9,20 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from roadbed.config import Config
 from roadbed.core.errors import InputError
-from roadbed.io.atomic import atomic_write, output_errors
+from roadbed.core.tracked_objects import TrackedObject
+from roadbed.io.atomic import output_errors, write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.images import save_frame_image
 from roadbed.outputs.label import semantickitti_classes, write_label
-from roadbed.outputs.npz import frame_arrays, write_arrays
-from roadbed.outputs.pictures import save_frame_picture
-from roadbed.outputs.report import FrameRecord, Picture, RunRecorder, RunSummary, Slide, write_report
+from roadbed.outputs.npz import result_arrays, write_arrays
+from roadbed.outputs.report import FrameRecord, ReportImage, RunRecorder, RunSummary, Slide, write_report
 from roadbed.pipeline import Result
 
 _NAME = "part.json"
@@ -36,11 +40,9 @@ class Part:
     def write(self, out: OutputFolder) -> None:
         """part.json and slides/."""
         for slide in self.slides:
-            with atomic_write(out.file("slides", f"{slide.index}.webp")) as file:
-                file.write(slide.data)
+            write_file(out.file("slides", f"{slide.index}.webp"), slide.data)
         content = asdict(self) | {"slides": [slide.index for slide in self.slides]}
-        with atomic_write(out.file(_NAME)) as file:
-            file.write(json.dumps(content).encode())
+        write_file(out.file(_NAME), json.dumps(content))
 
     @classmethod
     def read(cls, folder: Path) -> Part:
@@ -55,8 +57,8 @@ class Part:
             raise InputError(f"{folder / _NAME}: expected a part of a run ({error})") from None
 
 
-def linked_or_copied(path: Path, target: Path) -> None:
-    """The same file under another name; a copy where the file system has no such item."""
+def link_or_copy(path: Path, target: Path) -> None:
+    """The same file under another name; a copy where the file system has no hard links."""
     with output_errors(target):
         try:
             os.link(path, target)
@@ -73,7 +75,7 @@ class RunFolder:
         self._out, self._config, self._layers, self._first = out, config, layers, first
         self._recorder = RunRecorder(source, config, command=out.command, first=first)
         self._objects: list[str] = []
-        self._last: Result | bytes | None = None  # the last frame, or its picture
+        self._last: Result | bytes | None = None  # the last frame, or its image
         self._names: set[str] = set()
         self._last_name = ""
 
@@ -84,17 +86,16 @@ class RunFolder:
         if self._layers:
             classes = semantickitti_classes(result.ground.label)
             write_label(self._out.file("labels", f"{name}.label"), classes)
-            arrays = {f"ground.{key}": value for key, value in frame_arrays(result.ground).items()}
-            if result.occupancy is not None:
-                arrays |= {f"occupancy.{key}": value for key, value in frame_arrays(result.occupancy).items()}
+            arrays = result_arrays(result.ground, result.occupancy)
             write_arrays(self._out.file("layers", f"{name}.npz"), arrays)
         if result.occupancy is not None:
-            self._objects += [json.dumps(record) for record in _object_records(name, result)]
+            frame = {"frame": name, "time": result.occupancy.time}
+            self._objects += [json.dumps(frame | _plain(item)) for item in result.occupancy.objects]
         self._last = result
         return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
 
     def _name(self, result: Result) -> str:
-        """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, are told apart by number."""
+        """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, get a number."""
         number = f"{self._first + len(self._names):06d}"
         name = result.scan.name or number
         if name in self._names:
@@ -103,27 +104,26 @@ class RunFolder:
         self._last_name = name
         return name
 
-    def finish(self, pictures: Iterable[Picture] = ()) -> RunSummary:
-        """Write objects, the last frame's picture and the report; returns what the report shows."""
+    def finish(self, images: Iterable[ReportImage] = ()) -> RunSummary:
+        """Write objects, the image of the last frame and the report; returns the summary of the report."""
         files = ["config.yaml"] if self._names else []
         if self._names and self._layers:
             files += ["labels/", "layers/"]
         if self._objects:
-            with atomic_write(self._out.file("objects.jsonl")) as file:
-                file.write("".join(line + "\n" for line in self._objects).encode())
+            write_file(self._out.file("objects.jsonl"), "".join(line + "\n" for line in self._objects))
             files.append("objects.jsonl")
-        shown = tuple(pictures)
+        shown = tuple(images)
         if self._last is not None:
-            picture = self._out.file("last-frame.png")
-            self._draw_last(picture)
-            shown = (Picture("The last frame", picture.read_bytes()), *shown)
-            files.append(picture.name)
-        summary = self._recorder.summary(pictures=shown, files=tuple(files))
+            image = self._out.file("last-frame.png")
+            self._draw_last(image)
+            shown = (ReportImage("The last frame", image.read_bytes()), *shown)
+            files.append(image.name)
+        summary = self._recorder.summary(images=shown, files=tuple(files))
         write_report(self._out.file("report.html"), summary)
         return summary
 
     def finish_part(self) -> RunSummary:
-        """Finish a segment: write what `take` needs to append it."""
+        """Finish a segment: write the files that `take` appends."""
         summary = self._recorder.summary()
         Part([*summary.frames], summary.slides, self._objects, self._last_name).write(self._out)
         if self._last is not None:
@@ -137,7 +137,7 @@ class RunFolder:
             for path in sorted((folder / kind).glob(f"*{suffix}")):
                 target = self._out.file(kind, path.name)
                 target.parent.mkdir(exist_ok=True)
-                linked_or_copied(path, target)
+                link_or_copy(path, target)
         self._names |= {frame.name for frame in part.frames}
         for line in part.objects:
             record = json.loads(line)
@@ -151,27 +151,11 @@ class RunFolder:
 
     def _draw_last(self, path: Path) -> None:
         if isinstance(self._last, bytes):
-            with atomic_write(path) as file:
-                file.write(self._last)
+            write_file(path, self._last)
         elif self._last is not None:
-            save_frame_picture(path, self._last.ground, self._last.occupancy)
+            save_frame_image(path, self._last.ground, self._last.occupancy)
 
 
-def _object_records(name: str, result: Result) -> Iterable[dict]:
-    assert result.occupancy is not None
-    for item in result.occupancy.objects:
-        yield {
-            "frame": name,
-            "time": result.occupancy.time,
-            "id": item.id,
-            "position": item.position.tolist(),
-            "extent": item.extent.tolist(),
-            "heading": float(item.heading),
-            "velocity": item.velocity.tolist(),
-            "velocity_covariance": item.velocity_covariance.tolist(),
-            "cells": int(item.cells),
-            "age": float(item.age),
-            "existence": float(item.existence),
-            "acceleration": item.acceleration.tolist(),
-            "yaw_rate": float(item.yaw_rate),
-        }
+def _plain(item: TrackedObject) -> dict[str, Any]:
+    """Every field of an object as plain numbers and lists."""
+    return {name: np.asarray(value).tolist() for name, value in vars(item).items()}

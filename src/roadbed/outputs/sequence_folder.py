@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A simulated drive as a SemanticKITTI-style folder, with the truth that data sets lack beside it."""
+"""A simulated sequence as a SemanticKITTI-style folder, with its exact truth."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ import yaml
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid, Pose
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.label import write_label
 from roadbed.outputs.npz import write_arrays
-from roadbed.simulate.boxes import annotate
-from roadbed.simulate.drive import Drive
+from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.truth import FrameTruth
 from roadbed.sources.datasets.rig import INDEX_FOLDER, RIG_FILE
 
@@ -27,51 +26,53 @@ PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", 
 
 
 def record_sequence(
-    drive: Drive, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2, indices: Iterable[int] | None = None
+    sequence: SimulatedSequence,
+    out: OutputFolder,
+    reach: float = 30.0,
+    spacing: float = 0.2,
+    indices: Iterable[int] | None = None,
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
-    Truth layers cover `reach` metres around the vehicle on world axes. What the scans do not know is truth:
-    the rig too, where the mounting is unknown.
+    Truth layers cover `reach` metres around the vehicle on world axes. With an unknown mounting the
+    rig is written into truth/.
     """
     if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
         raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
     poses: list[Pose] = []
     times: list[float] = []
     boxes: list[dict[str, Any]] = []
-    for index in range(len(drive)) if indices is None else indices:
-        scan, truth = drive.frame(index)
+    for index in range(len(sequence)) if indices is None else indices:
+        scan, truth = sequence.frame(index)
         write_scan(out, scan)
         write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
         poses.append(scan.T_world_sensor or Pose.identity())
         times.append(truth.time)
-        boxes.append({"frame": len(boxes), "objects": list(annotate(truth))})
+        boxes.append({"frame": len(boxes), "objects": list(truth.annotations())})
         yield scan
-    if drive.odometry is not None:
+    if sequence.odometry is not None:
         _write_lines(
             out.file("poses.txt"), (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
         )
     _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
     _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
-    rig = yaml.safe_dump(drive.rig.model_dump(mode="json"), sort_keys=False)
-    place = (RIG_FILE,) if drive.mounting_known else ("truth", RIG_FILE)
-    _write_lines(out.file(*place), rig.splitlines())
+    rig = yaml.safe_dump(sequence.rig.model_dump(mode="json"), sort_keys=False)
+    write_file(out.file(*(() if sequence.mounting_known else ("truth",)), RIG_FILE), rig)
 
 
 def write_scan(out: OutputFolder, scan: Scan) -> None:
     """velodyne/NAME.bin (float32 x, y, z, intensity), labels/NAME.label; of a rig sensor_index/NAME.bin (uint8)."""
     intensity = np.zeros(len(scan), np.float32) if scan.intensity is None else scan.intensity
-    with atomic_write(out.file("velodyne", f"{scan.name}.bin")) as file:
-        file.write(np.column_stack([scan.points, intensity]).astype("<f4").tobytes())
+    points = np.column_stack([scan.points, intensity]).astype("<f4")
+    write_file(out.file("velodyne", f"{scan.name}.bin"), points.tobytes())
     if scan.mounts:
-        with atomic_write(out.file(INDEX_FOLDER, f"{scan.name}.bin")) as file:
-            file.write(scan.channels["sensor_index"].astype(np.uint8).tobytes())
+        write_file(out.file(INDEX_FOLDER, f"{scan.name}.bin"), scan.channels["sensor_index"].astype(np.uint8).tobytes())
     if scan.classes is not None:
         write_label(out.file("labels", f"{scan.name}.label"), scan.classes)
 
 
 def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> None:
-    """Layers on world axes around the vehicle, and what each point is."""
+    """Layers on world axes around the vehicle, and the truth of each point."""
     x, y = np.round(truth.T_world_vehicle.translation[:2] / spacing) * spacing
     grid = Grid.centred(2 * reach, 2 * reach, spacing, x, y)
     occupancy = truth.occupancy(grid)
@@ -98,6 +99,4 @@ def write_truth(path: Path, truth: FrameTruth, reach: float, spacing: float) -> 
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:
-    with atomic_write(path) as file:
-        for line in lines:
-            file.write(f"{line}\n".encode())
+    write_file(path, "".join(f"{line}\n" for line in lines))

@@ -23,7 +23,7 @@ Shape = int | tuple[int, ...]
 
 @dataclass
 class Traffic:
-    """Counters of what the host has queued on a device so far."""
+    """Counters of the work that the host has queued on a device."""
 
     graphs: int = 0
     launches: int = 0  # in these graphs
@@ -83,7 +83,7 @@ class Backend(Protocol):
         """Device memory for an argument struct of `size` bytes."""
 
     def enqueue(self, array: NDArray, staging_buffer: Any) -> None:
-        """Queue the copy of an argument struct into a staging buffer; `array` may be written again at once."""
+        """Queue the copy of an argument struct into a staging buffer; `array` may be reused immediately."""
 
     def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> Any:
         """Device memory for arrays given to `bind`.

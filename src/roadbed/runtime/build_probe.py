@@ -49,7 +49,7 @@ def _run_child(request: dict[str, Any]) -> tuple[int | None, list[str]]:
         environment = {
             **os.environ,
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-            "POCL_CACHE_DIR": folder,  # PoCL would prefer what is built here over kernels for fixed group sizes
+            "POCL_CACHE_DIR": folder,  # PoCL prefers cached binaries over kernels for fixed group sizes
         }
         child = subprocess.Popen(
             [sys.executable, "-m", "roadbed.runtime.build_probe"],
@@ -91,7 +91,7 @@ def main() -> None:
     print(_READY, flush=True)
     with suppress(cl.Error):  # the parent shows messages about the source
         built = program.build(request["options"], cache_dir=cast(str, False))
-        built.get_info(cl.program_info.BINARIES)  # PoCL compiles kernels when they are launched or asked for
+        built.get_info(cl.program_info.BINARIES)  # PoCL compiles kernels when they are launched or queried
 
 
 if __name__ == "__main__":

@@ -135,7 +135,7 @@ class CudaBackend:
         return buffer
 
     def _send(self, array: NDArray, buffer: Any, start: int) -> None:
-        if self._working:  # else the copy ends before this returns, and needs no pinned memory to do so
+        if self._working:  # an idle stream copies from pageable memory before this returns
             staged = self.host_array(array.shape, array.dtype)
             staged[...] = array
             array = staged
@@ -176,27 +176,27 @@ class CudaBackend:
         return 0
 
     def _queue_upload(self, target: int, source: int, size: int) -> None:
-        """Ordinary memory has been read when this returns, which is only after everything queued before it."""
+        """The copy from pageable memory waits for all queued work and is done when this returns."""
         self.traffic.uploads += 1
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_DEVICE, self.stream.ptr)
 
     def _bind_device_array(self, array: Any, dtype: np.dtype) -> int:
         with self._handle:
-            if hasattr(array, "__dlpack__"):  # makes CuPy's stream wait for the owner's
+            if hasattr(array, "__dlpack__"):  # CuPy's stream waits for the stream of the array's owner
                 array = self._cupy.from_dlpack(array)
             elif hasattr(array, "__cuda_array_interface__"):
                 array = self._cupy.asarray(array)
             else:
                 raise InputError(f"points: expected an array, found {type(array).__name__}")
             self._input_ready.record(self._cupy.cuda.get_current_stream())
-            self.stream.wait_event(self._input_ready)  # and ours for CuPy's
+            self.stream.wait_event(self._input_ready)  # our stream waits for CuPy's
             with self.stream:
                 array = self._cupy.ascontiguousarray(array, dtype)
         self._in_flight.append(array)
         return array.data.ptr
 
     def _is_pinned(self, address: int) -> bool:
-        """Asked every time, because memory can be unlocked again."""
+        """Queried for every array, because memory can be unlocked again."""
         return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
 
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
@@ -262,7 +262,7 @@ class CudaBackend:
         return CudaGraph(self, parts=graphs)
 
     def side_streams(self) -> Iterator[Any]:
-        """As many streams as a capture asks for, kept for the next one."""
+        """An unlimited supply of side streams, which are kept for the next capture."""
         for number in count():
             if number == len(self._side_streams):
                 self._side_streams.append(self._cupy.cuda.Stream(non_blocking=True))

@@ -14,7 +14,7 @@ _MAX_POINTS = 2**27  # kernels count bytes of a scan in 32 bits
 
 def out_of_memory(device: Device, size: int) -> DeviceError:
     return DeviceError(
-        f"{device.name}: {size / 2**20:.0f} MiB do not fit into what is free of its {device.memory / 2**20:.0f} MiB; "
+        f"{device.name}: {size / 2**20:.0f} MiB do not fit into the free part of its {device.memory / 2**20:.0f} MiB; "
         "use fewer points, a smaller lattice or another device"
     )
 

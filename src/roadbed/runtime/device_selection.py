@@ -16,7 +16,7 @@ from roadbed.runtime.opencl import OpenclBackend
 from roadbed.runtime.program import Program
 
 _LOG = logging.getLogger("roadbed.devices")
-Programs = Callable[[Device], Iterable[Program]]  # what a stage builds on a device
+Programs = Callable[[Device], Iterable[Program]]  # the programs that a stage builds on a device
 
 
 def _no_programs(_: Device) -> tuple[Program, ...]:

@@ -21,7 +21,7 @@ from roadbed.runtime.graphs import Launch, PhaseOrder, assign_queues, flattened
 from roadbed.runtime.opencl_devices import handles
 from roadbed.runtime.program import Program
 
-# Relaxed mathematics lets a CPU's compiler vectorise sums; programs that need exact rounding say so.
+# Relaxed mathematics lets the compiler for a CPU vectorise sums; programs that need exact rounding set `exact`.
 _RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 
@@ -41,7 +41,7 @@ class OpenclBackend:
     branches_are_free = False  # every launch of a branch is queued with its events
 
     def __init__(self, device: Device, units: int | None = None, optimise: bool = True, probe: bool = True) -> None:
-        """`units`: use a sub-device of so many compute units. `optimise`: spend build time on faster kernels.
+        """`units`: use a sub-device with this many compute units. `optimise`: spend build time on faster kernels.
 
         `probe`: build each program in a child process first, unless this driver is known to build it.
         """
@@ -130,7 +130,7 @@ class OpenclBackend:
         if array.size:
             offset = start * input_buffer.dtype.itemsize
             copy = self._cl.enqueue_copy(self._queue, input_buffer.data, array, dst_offset=offset, is_blocking=False)
-            if self._working:  # else dropping the event waits for the copy alone: the caller may write the array again
+            if self._working:  # else dropping the event waits for the copy, and the caller may write the array again
                 self._in_flight.append(copy)
             self.traffic.uploads += 1
         return 0
@@ -219,7 +219,7 @@ class OpenclEvent:
 
 
 class OpenclGraph:
-    """Kernels with their arguments set once. OpenCL has no call for several launches: each is queued by itself."""
+    """Kernels with their arguments set once. OpenCL has no call for several launches: each is queued separately."""
 
     def __init__(
         self,

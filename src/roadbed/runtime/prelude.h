@@ -46,14 +46,8 @@ typedef unsigned long long address_t;
 #define EXP2(x) exp2f(x)
 #define MULTIPLY_HIGH(a, b) __umulhi(a, b)
 
-// The memory at an address given by the caller (pinned host memory or an array of another library), else our buffer.
+// The caller's memory (pinned host memory or an array of another library) if its address is not 0, else our buffer.
 #define AT(type, address, buffer) ((address) ? (type *)(address) : (buffer))
-
-// An asynchronous copy to local memory by the whole work-group.
-typedef int copy_t;
-#define ASYNC_COPY(to, from, count, copy) \
-    for (int k_ = LOCAL_ID; k_ < (count); k_ += LOCAL_SIZE) (to)[k_] = (from)[k_]
-#define WAIT_COPY(copy) __syncthreads()
 
 #else
 
@@ -95,10 +89,6 @@ typedef ulong address_t;
 
 #define AT(type, address, buffer) (buffer)
 
-typedef event_t copy_t;
-#define ASYNC_COPY(to, from, count, copy) copy = async_work_group_copy(to, from, (size_t)(count), copy)
-#define WAIT_COPY(copy) wait_group_events(1, &(copy))
-
 #if LANES == 1
 // 2^x for x <= 0, relative error below 2e-7, for one and for eight numbers: CPU compilers do not vectorise such loops.
 #define EXP2_OF(NAME, NUMBER, WHOLE, TO_WHOLE, TO_NUMBER, OF_BITS, TO_BITS)        \
@@ -139,8 +129,8 @@ EXP2_OF(exp2_of_eight, float8, int8, convert_int8, convert_float8, as_float8, as
 
 FUNCTION int chunk_begin(int item, int count) { return min(item * ((count - 1) / (int)GLOBAL_SIZE + 1), count); }
 
-// Groups in the order first, last, second, ... A CPU's threads take many groups at first and few at the end, so the middle
-// of a lattice, which holds most points, comes last and in the smallest shares.
+// Groups in the order first, last, second, ... PoCL's threads take many groups at first and few at the end, so the middle
+// of a lattice, which holds most points, comes last and is shared most evenly.
 FUNCTION int from_both_ends(int group, int groups) { return group % 2 ? groups - 1 - group / 2 : group / 2; }
 
 // Floats as unsigned integers of the same order, for atomic minima.

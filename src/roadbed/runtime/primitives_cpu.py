@@ -25,7 +25,7 @@ def cell_starts(count, start):
 
 @inlined()
 def pose_rows(rotation, translation):
-    """The rows of a transform as scalars: a loop that stores floats would load the arrays again for every point."""
+    """The rows of a transform as scalars: a loop that stores floats would reload array elements for every point."""
     return (
         (rotation[0, 0], rotation[0, 1], rotation[0, 2], translation[0]),
         (rotation[1, 0], rotation[1, 1], rotation[1, 2], translation[1]),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files in the user's cache folder that hold built device programs and what is known of drivers."""
+"""Files in the user's cache folder: built device programs, and which programs crash a driver's compiler."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sweep of one sensor: a ray per firing against ground and solids, then the errors a real scanner makes."""
+"""One sweep of one sensor: a ray per firing against ground and solids, then the errors of a real scanner."""
 
 from __future__ import annotations
 
@@ -18,14 +18,13 @@ from roadbed.simulate.ground_ray import Bounds, meet_ground
 from roadbed.simulate.rng import make_key, normal, uniform
 from roadbed.simulate.sensors import Sensor
 from roadbed.simulate.solids import Movements, SolidIndex, Solids, facing_of, meet_solids
-from roadbed.simulate.terrain import Terrain
 
-GROUND, NOTHING = -1, -2  # values of `Sweep.part` beside rows of the solids
+GROUND, NOTHING = -1, -2  # values of `Sweep.part` that are not rows of the solids
 _GROUND_REFLECTIVITY = 0.25
 
 
 class Sweep(NamedTuple):
-    """What came back, one entry per return in firing order. Points lie in the sensor frame of their firing."""
+    """One entry per return, in firing order. Points lie in the sensor frame of their firing."""
 
     points: NDArray[np.float32]  # (N, 3) m, as measured
     exact: NDArray[np.float64]  # (N, 3) m, in the world at the firing's instant, where the ray truly ended
@@ -44,7 +43,9 @@ class _Firings(NamedTuple):
     origins: Float64  # (columns, 3)
 
 
-class _Scene(NamedTuple):
+class CastScene(NamedTuple):
+    """What rays can hit at one instant."""
+
     field: heightfield.Field
     bounds: Bounds
     solids: Solids
@@ -78,11 +79,7 @@ def cast_sweep(
     T_world_sensor: Pose,
     velocity: Float64,
     rate: Float64,
-    terrain: Terrain,
-    bounds: Bounds,
-    solids: Solids,
-    movements: Movements,
-    grid: SolidIndex,
+    scene: CastScene,
     *,
     key: np.uint64,
     distortion: bool = False,
@@ -108,7 +105,6 @@ def cast_sweep(
         sensor.range_min,
         sensor.range_max,
     )
-    scene = _Scene(terrain.compiled, bounds, solids, movements, grid)
     columns, layers = len(firings.azimuths), len(firings.elevations)
     returns = _Returns(
         np.zeros((columns, layers, 3), np.float32),
@@ -158,7 +154,7 @@ def _facing_ground(field, origin, ray, distance):
 
 @merged()
 def _is_under_ground(field, origin, ray, distance):
-    """Whether a place on the ray lies well below the ground there."""
+    """Whether a point on the ray lies well below the ground."""
     x, y = origin[0] + distance * ray[0], origin[1] + distance * ray[1]
     return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
 
@@ -182,7 +178,7 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
             for axis in range(3):
                 ray[axis] = rotation[axis, 0] * x + rotation[axis, 1] * y + rotation[axis, 2] * z
 
-            # Where the ray truly ends.
+            # The true end of the ray.
             ground = meet_ground(field, bounds, origin, ray, errors.range_max)
             limit = min(ground, errors.range_max)
             distance, hit = meet_solids(solids, movements, grid, origin, ray, lags[column], limit, uniform(key, 0))
@@ -199,7 +195,7 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
                 hit, reflectivity = GROUND, _GROUND_REFLECTIVITY
                 cosine = _facing_ground(field, origin, ray, distance)
 
-            # What the scanner makes of it.
+            # The errors of the scanner.
             if distance < errors.range_min or uniform(key, 1) < errors.dropout:
                 continue
             if errors.detection and uniform(key, 2) >= _detection_chance(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Truth per cell: the ground under a node, what stands on a cell, and which cells a scan looked into."""
+"""Truth per cell: the ground under a node, the object in a cell, and which cells a scan saw."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import njit
 from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import Field, height
-from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, span_of
+from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, ray_interval_of
 from roadbed.simulate.terrain import Terrain
 
 _SAMPLES = 3  # along each edge of a cell
@@ -30,9 +30,9 @@ def ground_under(terrain: Terrain, x: Float64, y: Float64, T_world_frame: Pose) 
     z = (h - foot[..., 2]) / up[2]
     if not upright:
         for _ in range(30):  # the gap along the frame's vertical shrinks by the product of tilt and slope each time
-            place = foot + z[..., None] * up
-            h, gradient = terrain.height_and_slope(place[..., 0], place[..., 1])
-            change = (h - place[..., 2]) / up[2]
+            point = foot + z[..., None] * up
+            h, gradient = terrain.height_and_slope(point[..., 0], point[..., 1])
+            change = (h - point[..., 2]) / up[2]
             z = z + change
             if np.abs(change).max() < 1e-7:
                 break
@@ -77,9 +77,9 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
                 if grid.start[square] == grid.start[square + 1]:
                     continue
                 z = height(field, x, y, False, True)[0]
-                for place in range(grid.start[square], grid.start[square + 1]):
-                    part = grid.items[place]
-                    enter, leave = span_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
+                for index in range(grid.start[square], grid.start[square + 1]):
+                    part = grid.items[index]
+                    enter, leave = ray_interval_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
                     if enter <= below and leave >= above and leave >= enter:
                         owner[row, column] = solids.object[part]
                         break

@@ -46,7 +46,7 @@ class FaultContext:
 
 
 def delayed(numbers: list[int], options: FaultOptions) -> list[int]:
-    """Each faulty scan comes after the next `places` good ones."""
+    """Each faulty scan comes `places` scans later."""
     arrival = {number: number + (options.places + 0.5 if number in options.hit else 0) for number in numbers}
     return sorted(numbers, key=arrival.__getitem__)
 

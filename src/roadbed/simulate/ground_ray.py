@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a ray meets the ground: bounds per square metre let it skip and stride, then the surface itself decides."""
+"""Intersection of a ray with the ground: bounds per square metre skip most of the ray, then the surface is searched."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _bound_rows(first, last, field, bounds):
                 _, h_x, h_y = height(field, x + reach * math.cos(angle), y + reach * math.sin(angle), True, False)
                 gradient = max(gradient, math.hypot(h_x, h_y))
                 bending = max(bending, math.hypot(h_x - centre_x, h_y - centre_y))
-            # Between the nine samples the gradient strays by less than it does from the centre to them.
+            # Between the nine samples the gradient varies by less than from the centre to the samples.
             smooth = max(gradient, math.hypot(centre_x, centre_y)) + bending + 1e-4
             step_low, step_high, step_slope = _steps_within(field, x, y, 0.7072)
             low[row, column] = centre - 0.7072 * smooth + step_low
@@ -99,7 +99,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
         gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
         if gap <= 0.0:
             break
-    # Regula falsi (Illinois) between the last place above the ground and the first below it.
+    # Regula falsi (Illinois) between the last point above the ground and the first below it.
     below, gap_below = t, gap
     for _ in range(40):
         if below - above < _PRECISION:
@@ -119,7 +119,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
 
 @inner(error_model="numpy")
 def _meet_plane(field, origin, ray, begin, end):
-    """As `_march` where the ground is nearly a plane: Newton's method. Negative where it comes to no decision."""
+    """As `_march` where the ground is nearly a plane: Newton's method. Negative if it does not converge."""
     t = begin
     for _ in range(6):
         h, h_x, h_y = height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True, True)

@@ -58,7 +58,7 @@ def road_frame(bends, x, y):
 
 @inlined(error_model="numpy")
 def _beside(side, d):
-    """Distance from the centreline on the wanted side, and the sign of its derivative by d."""
+    """Distance from the centreline on the given side (0: both), and the sign of its derivative by d."""
     if side > 0.0 or (side == 0.0 and d >= 0.0):
         return d, 1.0
     return -d, -1.0
@@ -66,7 +66,7 @@ def _beside(side, d):
 
 @inner(error_model="numpy")
 def beyond_kerb(layers, index, x, d):
-    """Distance behind the kerb (negative on the street); and where along x from the side street, if that is nearer."""
+    """Distance behind the kerb (negative on the street), whether a side street is nearer, and x relative to it."""
     side = layers[index, 7]
     behind = (abs(d) if side == 0.0 else side * d) - layers[index, 1]
     period, half_side_street = layers[index, 4], layers[index, 5]
@@ -118,7 +118,7 @@ def height(field, x, y, with_slope, with_steps):
                 h_x -= a * 2.0 * u / b * d_x
                 h_y -= a * 2.0 * u / b * d_y
         elif kind == BANKING:
-            # The lever grows with d over the road and levels off beside it.
+            # The lever grows with d over the road and levels off outside it.
             lever = math.tanh(d / (2.0 * b)) * 2.0 * b
             lever_slope = 1.0 - (lever / (2.0 * b)) ** 2
             h -= a * second * lever

@@ -10,6 +10,7 @@ import numpy as np
 
 from roadbed.core.errors import ConfigError
 from roadbed.simulate import heightfield
+from roadbed.simulate.rng import RandomStream
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Wave(Layer):
 
 @dataclass(frozen=True)
 class Ramp(Layer):
-    """A smooth rise along x between two places; its steepest slope is 1.5 rise / length."""
+    """A smooth rise along x between two positions; its steepest slope is 1.5 rise / length."""
 
     KIND: ClassVar[int] = heightfield.RAMP
     start: float
@@ -132,7 +133,7 @@ class Ditch(Layer):
 
 @dataclass(frozen=True)
 class Kerb(Layer):
-    """A step up beside the road; side streets of half width `crossing` cut it every `period` m of x."""
+    """A step up at the edge of the road; side streets of half width `crossing` cut it every `period` m of x."""
 
     KIND: ClassVar[int] = heightfield.KERB
     half_width: float
@@ -168,6 +169,25 @@ class Strip:
     start: float  # m from the centreline
     end: float
     side: int = 0
+
+
+def rough(
+    seed: int,
+    amplitude: float,
+    *,
+    shortest: float = 1.2,
+    longest: float = 7.0,
+    waves: int = 6,
+    fade: tuple[float, float] = (-1.0, -1.0),
+) -> list[Wave]:
+    """Band-limited noise: sines in random directions, wavelengths spread evenly in octaves, long ones higher."""
+    rng = RandomStream(seed, 99)
+    found = []
+    for index in range(waves):
+        wavelength = shortest * (longest / shortest) ** (index / (waves - 1))
+        height = amplitude * (wavelength / longest) ** 0.7
+        found.append(Wave(height, wavelength, rng.uniform(0.0, np.pi), rng.uniform(0.0, 2 * np.pi), fade))
+    return found
 
 
 def _require(good: bool, name: str, found: float, expected: str) -> None:

@@ -25,7 +25,7 @@ class Pace:
     """Distance travelled over time: starts at `begin` with `initial` m/s, gains `acceleration` up to `speed`."""
 
     speed: float  # m/s
-    begin: float = -math.inf  # s; before it the object stands (with -inf it has always been at `speed`)
+    begin: float = -math.inf  # s; before it the object is at rest (with -inf it has always been at `speed`)
     acceleration: float = math.inf  # m/s^2
 
     def __post_init__(self) -> None:
@@ -45,7 +45,7 @@ class Pace:
 
 
 class Path:
-    """Where an object is on the plane; a fixed place unless `moves` says otherwise."""
+    """Position of an object on the plane over time; fixed unless it `moves`."""
 
     def at(self, terrain: Terrain, time: float) -> tuple[float, float, float]:
         """x, y in metres and heading in radians."""
@@ -66,7 +66,7 @@ class _MovingPath(Path):
 
 @dataclass(frozen=True)
 class Fixed(Path):
-    """Stands still."""
+    """Static."""
 
     x: float
     y: float
@@ -78,7 +78,7 @@ class Fixed(Path):
 
 @dataclass(frozen=True)
 class Roadside(Path):
-    """Stands still beside the road: x, distance from the centreline, and heading relative to the road."""
+    """Static, next to the road: x, distance from the centreline, and heading relative to the road."""
 
     x: float
     offset: float
@@ -106,7 +106,7 @@ class Along(_MovingPath):
 
 @dataclass(frozen=True)
 class Straight(_MovingPath):
-    """Moves in a straight line from a place."""
+    """Moves in a straight line from (x, y)."""
 
     x: float
     y: float
@@ -129,8 +129,8 @@ def _advance(terrain: Terrain, offset: float, x: float, distance: float) -> floa
     """x after `distance` metres along the lane from x."""
     if not terrain.bends:
         return x + distance
-    places, lengths = _arc_length(terrain, offset)
-    return float(np.interp(np.interp(x, places, lengths) + distance, lengths, places))
+    positions, lengths = _arc_length(terrain, offset)
+    return float(np.interp(np.interp(x, positions, lengths) + distance, lengths, positions))
 
 
 @lru_cache(maxsize=256)
@@ -152,15 +152,17 @@ class Bodies(NamedTuple):
     rate: Float64  # (n, 3) rad/s in the body frame
 
 
-def settle(terrain: Terrain, places: Float64, base: Float64, upright: NDArray[np.bool_]) -> tuple[Float64, Float64]:
+def rest_on_ground(
+    terrain: Terrain, states: Float64, base: Float64, upright: NDArray[np.bool_]
+) -> tuple[Float64, Float64]:
     """Rotations and translations of bodies at (n, 3) x, y, heading. Pitch and roll follow the four corners of their
     (n, 2) length and width, except for those that stand upright."""
-    heading = places[:, 2]
+    heading = states[:, 2]
     zero = np.zeros_like(heading)
     forward = np.stack([np.cos(heading), np.sin(heading), zero], -1)
     left = np.stack([-forward[:, 1], forward[:, 0], zero], -1)
     ahead, aside = forward * base[:, :1] / 2, left * base[:, 1:] / 2
-    corners = places[:, None, :2] + np.stack([ahead + aside, ahead - aside, aside - ahead, -ahead - aside], 1)[..., :2]
+    corners = states[:, None, :2] + np.stack([ahead + aside, ahead - aside, aside - ahead, -ahead - aside], 1)[..., :2]
     heights = terrain.height(corners[..., 0], corners[..., 1])
     forward[:, 2] = np.where(upright, 0.0, (heights @ [1, 1, -1, -1]) / (2 * base[:, 0]))
     left[:, 2] = np.where(upright, 0.0, (heights @ [1, -1, 1, -1]) / (2 * base[:, 1]))
@@ -168,16 +170,18 @@ def settle(terrain: Terrain, places: Float64, base: Float64, upright: NDArray[np
     up = np.cross(forward, left)
     up /= np.linalg.norm(up, axis=1, keepdims=True)
     rotation = np.stack([forward, np.cross(up, forward), up], -1)
-    return rotation, np.column_stack([places[:, :2], heights.mean(axis=1)])
+    return rotation, np.column_stack([states[:, :2], heights.mean(axis=1)])
 
 
 def bodies_at(
     terrain: Terrain, paths: Sequence[Path], time: float, base: Float64, upright: NDArray[np.bool_]
 ) -> Bodies:
-    """Where bodies are at a time and how they move, by differences over 10 ms."""
+    """Poses and motion of bodies at a time, by differences over 10 ms."""
     step = 0.005
-    places = [path.at(terrain, time + shift) for shift in (-step, 0.0, step) for path in paths]
-    rotation, translation = settle(terrain, np.array(places).reshape(-1, 3), np.tile(base, (3, 1)), np.tile(upright, 3))
+    states = [path.at(terrain, time + shift) for shift in (-step, 0.0, step) for path in paths]
+    rotation, translation = rest_on_ground(
+        terrain, np.array(states).reshape(-1, 3), np.tile(base, (3, 1)), np.tile(upright, 3)
+    )
     before, now, after = rotation.reshape(3, -1, 3, 3)
     turn = np.swapaxes(before, 1, 2) @ after
     rate = np.stack([turn[:, 2, 1] - turn[:, 1, 2], turn[:, 0, 2] - turn[:, 2, 0], turn[:, 1, 0] - turn[:, 0, 1]], -1)
@@ -187,7 +191,7 @@ def bodies_at(
 
 @dataclass(frozen=True)
 class Odometry:
-    """How the measured pose strays from the true one. All zero: exact."""
+    """Errors of the measured poses. All zero: exact."""
 
     scale: float = 0.0  # standard deviation of the constant error of distance, a share
     drift: float = 0.0  # m per square root of metre travelled
@@ -196,7 +200,7 @@ class Odometry:
     angle_noise: float = 0.0  # rad, of each pose, not accumulated
 
     def measure(self, true: list[Pose], seed: int) -> list[Pose]:
-        """The poses an odometer would report, the first one exact up to noise."""
+        """Poses with these errors; the first one is exact up to noise."""
         if self == Odometry():
             return list(true)
         key = np.uint64(make_key(seed, 7001, 0))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands and moves on the terrain: composites of boxes, cylinders and ellipsoids with real dimensions."""
+"""Static and moving objects: composites of boxes, cylinders and ellipsoids with real dimensions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID, Solids
 
 HARD = math.inf
 
-# SemanticKITTI class of a kind while it stands and while it moves.
+# SemanticKITTI class of a kind, static and moving.
 SEMANTICS = {
     "car": (10, 252),
     "truck": (18, 258),
@@ -64,15 +64,15 @@ class SceneObject:
     length: float  # m, of its footprint
     width: float
     height: float
-    leans: bool = False  # with the slope under it; else it stands upright
+    leans: bool = False  # with the slope under it; else it is upright
 
     def __post_init__(self) -> None:
         if self.kind not in SEMANTICS:
-            raise ConfigError(f"obj of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
+            raise ConfigError(f"object of kind {self.kind!r}: expected one of {', '.join(SEMANTICS)}")
 
     @property
     def base(self) -> tuple[float, float]:
-        """Length and width of what it rests on, m."""
+        """Length and width of the base it rests on, m."""
         return max(0.6 * self.length, 0.4), max(0.8 * self.width, 0.4)
 
     @cached_property
@@ -166,7 +166,7 @@ def pedestrian(path: Path, *, height: float = 1.72) -> SceneObject:
 
 
 def building(path: Path, length: float, width: float, height: float) -> SceneObject:
-    """A house with a plinth, protruding window bays and a flat roof; it reaches below the ground it stands on."""
+    """A house with a plinth, protruding window bays and a flat roof; it reaches below the ground."""
     bays = max(1, int(length // 6))
     bay_y = [box((i + 0.5) * length / bays - length / 2, 0.0, 3.0, 2.2, width + 0.8, height - 4.5) for i in range(bays)]
     parts = (box(0.0, 0.0, -3.0, length, width, height + 3.0, reflectivity=0.35), *bay_y)

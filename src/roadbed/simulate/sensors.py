@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sensors as data: beam pattern, rate, range and its errors, and where they sit on the vehicle."""
+"""Sensors as data: beam pattern, rate, range and its errors, and mounting on the vehicle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Degrees = Annotated[float, Field(ge=-360, le=360)]
 
 
 class Mount(Stage):
-    """Where a sensor sits in the vehicle frame (origin on the road under the vehicle): metres and degrees."""
+    """Pose of a sensor in the vehicle frame (origin on the road under the vehicle): metres and degrees."""
 
     x: float = 0.0
     y: float = 0.0
@@ -48,7 +48,7 @@ class Sensor(Stage):
     range_10_percent: float = Field(50.0, gt=0, description="m at which 9 of 10 firings at a 10 % target return")
     range_noise: float = Field(0.015, ge=0, le=1, description="standard deviation, m")
     angle_noise: float = Field(0.0, ge=0, le=1, description="standard deviation, degrees")
-    dropout: float = Field(0.005, ge=0, lt=1, description="share of firings lost for no reason")
+    dropout: float = Field(0.005, ge=0, lt=1, description="share of firings lost at random")
     mount: Mount = Mount()
 
     @model_validator(mode="after")
@@ -70,7 +70,7 @@ class Sensor(Stage):
 
     def azimuths(self) -> NDArray[np.float64]:
         """(columns,) rad in firing order."""
-        # On a partial sweep each firing stands for its share of the field, so the first lies half a share inside.
+        # On a partial sweep each firing covers its share of the field of view: the first lies half a share inside.
         shift = 0.0 if self.full_turn else 0.5
         share = (np.arange(self.columns) + shift) / self.columns
         return np.radians(self.azimuth_start + share * (self.azimuth_end - self.azimuth_start))

@@ -18,7 +18,7 @@ _MISS = math.inf
 
 
 class Solids(NamedTuple):
-    """Parts of objects, in the world at one instant. Cylinders stand along their third axis."""
+    """Parts of objects, in the world at one instant. The axis of a cylinder is its third one."""
 
     kind: NDArray[np.int8]  # (n,)
     centre: NDArray[np.float64]  # (n, 3) m
@@ -110,7 +110,7 @@ def _fill(low, high, x0, y0, count):
         if stage == 1:
             start = np.cumsum(start)
             items = np.empty(start[-1], np.int32)
-            place = start[:-1].copy()
+            next_item = start[:-1].copy()
         for part in range(low.shape[0]):
             column_0 = max(0, math.floor((low[part, 0] - x0) / SQUARE))
             column_1 = min(count - 1, math.floor((high[part, 0] - x0) / SQUARE))
@@ -123,8 +123,8 @@ def _fill(low, high, x0, y0, count):
                         cell_low[row, column] = min(cell_low[row, column], low[part, 2])
                         cell_high[row, column] = max(cell_high[row, column], high[part, 2])
                     else:
-                        items[place[row * count + column]] = part
-                        place[row * count + column] += 1
+                        items[next_item[row * count + column]] = part
+                        next_item[row * count + column] += 1
     return start, items, cell_low, cell_high
 
 
@@ -150,7 +150,7 @@ def _round(a, b, c):
 
 
 @inner(error_model="numpy")
-def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
+def ray_interval(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
         begin, end = _slab(-_MISS, _MISS, px, ux, half_x)
@@ -167,7 +167,7 @@ def span(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
 
 @inlined(error_model="numpy")
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
-    """A ray in the axes of a part, as it stands `lag` seconds after the solids' instant."""
+    """A ray in the axes of a part, at its pose `lag` seconds after the solids' instant."""
     if lag != 0.0:
         obj = solids.object[part]
         # The object has moved on by lag: bring the ray back instead.
@@ -194,11 +194,11 @@ def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
 
 
 @inlined(error_model="numpy")
-def span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
+def ray_interval_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Entry and exit distance of a world ray for one part."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
     half = solids.half
-    return span(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
+    return ray_interval(solids.kind[part], half[part, 0], half[part, 1], half[part, 2], px, py, pz, vx, vy, vz)
 
 
 @merged()
@@ -223,14 +223,14 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Cosine of the incidence of a world ray on the part it enters."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
     kind, half_x, half_y, half_z = solids.kind[part], solids.half[part, 0], solids.half[part, 1], solids.half[part, 2]
-    enter, _ = span(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz)
+    enter, _ = ray_interval(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz)
     return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
 @inner(error_model="numpy")
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
-    """Distance to the nearest part and its row, (`limit`, -1) when nothing is nearer. `depth_draw` in [0, 1) says how
-    deep the ray enters loose parts such as tree crowns."""
+    """Distance to the nearest part and its row, (`limit`, -1) if there is none. `depth_draw` in [0, 1) sets how deep
+    the ray enters loose parts such as tree crowns."""
     ox, oy, oz = origin[0], origin[1], origin[2]
     ux, uy, uz = ray[0], ray[1], ray[2]
     rows, columns = grid.high.shape
@@ -249,8 +249,8 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
         z_in, z_out = oz + uz * t, oz + uz * leave
         if max(z_in, z_out) >= grid.low[row, column] and min(z_in, z_out) <= grid.high[row, column]:
             square = row * columns + column
-            for place in range(grid.start[square], grid.start[square + 1]):
-                part = np.int64(grid.items[place])
+            for index in range(grid.start[square], grid.start[square + 1]):
+                part = np.int64(grid.items[index])
                 # Most parts are missed: try the ball around them first.
                 cx, cy, cz = solids.centre[part, 0] - ox, solids.centre[part, 1] - oy, solids.centre[part, 2] - oz
                 along, radius = cx * ux + cy * uy + cz * uz, grid.radius[part]
@@ -258,7 +258,7 @@ def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
                     continue
                 if cx * cx + cy * cy + cz * cz - along * along > radius * radius:
                     continue
-                enter, leave_part = span_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
+                enter, leave_part = ray_interval_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
                 if enter < 0.0 or leave_part < enter:
                     continue
                 if solids.density[part] < _MISS:

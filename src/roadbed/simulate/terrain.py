@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,17 +17,17 @@ from roadbed.simulate import heightfield
 from roadbed.simulate.ground_ray import Bounds, bound_squares
 from roadbed.simulate.layers import Bend, Layer, Plane, Strip
 
-_FEW = 1000  # places, as many as one thread evaluates while another starts
+_GRAIN = 1000  # points per task: fewer are not worth another thread
 ROAD, PARKING, SIDEWALK, TERRAIN = 40, 44, 48, 72  # SemanticKITTI class ids
 
 
 @dataclass(frozen=True)
 class Terrain:
-    """A height field z = h(x, y) with exact gradient, and what the surface is made of."""
+    """A height field z = h(x, y) with exact gradient, and the class of the surface."""
 
     layers: tuple[Layer, ...] = (Plane(),)
     bends: tuple[Bend, ...] = ()
-    strips: tuple[Strip, ...] = ()  # the first that holds a place names its class
+    strips: tuple[Strip, ...] = ()  # the first strip that contains a point gives its class
     elsewhere: int = TERRAIN
     crossing: tuple[float, float, float] = (0.0, 0.0, 0.0)  # side streets as in Kerb: period, half width, offset
     compiled: heightfield.Field = field(init=False, repr=False, compare=False)
@@ -49,7 +51,7 @@ class Terrain:
     def height_and_slope(self, x: ArrayLike, y: ArrayLike) -> tuple[Float64, Float64]:
         x, y = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(y, np.float64))
         values = np.empty((x.size, 3))
-        parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_FEW)
+        parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_GRAIN)
         return values[:, 0].reshape(x.shape), values[:, 1:].reshape(*x.shape, 2)
 
     def normal(self, x: ArrayLike, y: ArrayLike) -> Float64:
@@ -66,24 +68,20 @@ class Terrain:
     def centreline(self, x: ArrayLike) -> tuple[Float64, Float64, Float64]:
         """y of the road's middle with its first and second derivative."""
         x = np.asarray(x, np.float64)
-        y, slope, curve = np.zeros_like(x), np.zeros_like(x), np.zeros_like(x)
-        for bend in self.bends:
-            k = 2 * np.pi / bend.wavelength
-            angle = k * x + bend.phase
-            y = y + bend.amplitude * np.sin(angle)
-            slope = slope + bend.amplitude * k * np.cos(angle)
-            curve = curve - bend.amplitude * k * k * np.sin(angle)
-        return y, slope, curve
+        return self._centreline(x, np.zeros_like(x), np.sin, np.cos)
 
     def centreline_at(self, x: float) -> tuple[float, float, float]:
-        """As `centreline` for one place, without the cost of arrays."""
-        y = slope = curve = 0.0
+        """As `centreline` for one x, without the cost of arrays."""
+        return self._centreline(x, 0.0, math.sin, math.cos)
+
+    def _centreline(self, x: Any, zero: Any, sin: Callable, cos: Callable) -> tuple[Any, Any, Any]:
+        y = slope = curve = zero
         for bend in self.bends:
             k = 2 * math.pi / bend.wavelength
             angle = k * x + bend.phase
-            y += bend.amplitude * math.sin(angle)
-            slope += bend.amplitude * k * math.cos(angle)
-            curve -= bend.amplitude * k * k * math.sin(angle)
+            y = y + bend.amplitude * sin(angle)
+            slope = slope + bend.amplitude * k * cos(angle)
+            curve = curve - bend.amplitude * k * k * sin(angle)
         return y, slope, curve
 
     def semantic(self, x: ArrayLike, y: ArrayLike) -> NDArray[np.uint16]:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from roadbed.simulate.solids import build_grid
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import MOVING_SPEED, Instant, Scene
 
+_ANNOTATED = ("car", "truck", "cyclist", "pedestrian")  # kinds that get a box
 OUTLIER = 1  # SemanticKITTI class of spurious returns
 
 
@@ -53,7 +56,7 @@ class FrameTruth:
     """The truth of one scan. `T_grid_sensor` names the frame of a grid, as in GroundFrame; None: the world."""
 
     time: float
-    T_world_sensor: Pose  # exact, whatever the odometry said; of a rig: of the vehicle
+    T_world_sensor: Pose  # exact, without the errors of the odometry; of a rig: of the vehicle
     T_world_vehicle: Pose
     is_ground: NDArray[np.bool_]  # (N,)
     object_id: NDArray[np.int32]  # (N,) 0: ground or spurious
@@ -88,6 +91,24 @@ class FrameTruth:
             )
         return found
 
+    def annotations(self) -> Iterator[dict[str, Any]]:
+        """Boxes of road users in the sensor frame with their velocity, as objects.jsonl has them."""
+        T_sensor_world = self.T_world_sensor.inverse()
+        for item in self.objects():
+            if item.kind not in _ANNOTATED:
+                continue
+            corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * item.size[:2] / 2
+            bottom = (T_sensor_world @ item.T_world_object) @ np.column_stack([corners, np.zeros(4)])
+            yield {
+                "id": str(item.id),
+                "kind": item.kind,
+                "footprint": np.round(bottom[:, :2], 4).tolist(),
+                "z": round(float(bottom[:, 2].mean()), 4),
+                "height": round(float(item.size[2]), 4),
+                "moving": item.moving,
+                "velocity": np.round(T_sensor_world.rotation @ item.velocity, 4).tolist(),
+            }
+
     def elevation(self, grid: Grid, T_grid_sensor: Pose | None = None) -> Float64:
         """(rows, columns) height of the ground at the nodes, m."""
         return self._ground(grid, T_grid_sensor)[0]
@@ -105,7 +126,7 @@ class FrameTruth:
         below: float = 2.0,
         seen_below: float | None = None,
     ) -> OccupancyTruth:
-        """What reaches into the band between `above` and `below` metres over the ground, cell by cell.
+        """Objects that reach into the band between `above` and `below` metres over the ground, cell by cell.
 
         A cell is visible where a beam passes under `seen_below` (else `below`) or ends.
         """
@@ -142,10 +163,10 @@ class FrameTruth:
         return cells.ground_under(self.terrain, *grid.mesh(), T_world_grid)
 
 
-def object_velocity(instant: Instant, obj: NDArray[np.int32], place: Float64) -> Float64:
-    """(n, 3) m/s of the object in each row at each place: its own velocity and its turning."""
+def object_velocity(instant: Instant, obj: NDArray[np.int32], points: Float64) -> Float64:
+    """(n, 3) m/s of the object in each row at each point, with its rotation."""
     movements = instant.movements
-    arm = place - movements.origin[obj]
+    arm = points - movements.origin[obj]
     rate = movements.yaw_rate[obj]
-    turning = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
-    return movements.velocity[obj] + turning
+    rotation = np.column_stack([-rate * arm[:, 1], rate * arm[:, 0], np.zeros(len(arm))])
+    return movements.velocity[obj] + rotation

@@ -18,24 +18,24 @@ from roadbed.simulate.objects import SEMANTICS, SceneObject
 from roadbed.simulate.solids import NO_SOLIDS, Movements, Solids, join, placed, select
 from roadbed.simulate.terrain import Terrain
 
-SWATH = 130.0  # m around the drive that is modelled
-VEHICLE_BASE = 2.6, 1.5  # m, wheelbase and track of the own vehicle
+SWATH = 130.0  # m around the ego path that is modelled
+VEHICLE_BASE = 2.6, 1.5  # m, wheelbase and track of the ego vehicle
 MOVING_SPEED = 0.1  # m/s above which an object counts as moving
 
 
 @dataclass(frozen=True)
 class Instant:
-    """The solids near the own vehicle at one time. SceneObject k has the identity k + 1."""
+    """The solids near the ego vehicle at one time. SceneObject k has the identity k + 1."""
 
     time: float
     solids: Solids
     movements: Movements  # one row per object of the scene
-    poses: dict[int, Pose]  # T_world_object of the objects near by
+    poses: dict[int, Pose]  # T_world_object of nearby objects
 
 
 @dataclass(frozen=True)
 class Scene:
-    """Terrain, objects on it, and the drive through them."""
+    """Terrain, the objects on it, and the path of the ego vehicle."""
 
     name: str
     terrain: Terrain
@@ -48,21 +48,21 @@ class Scene:
             raise ConfigError(f"scene {self.name}: duration {self.duration}: expected a time above 0 s")
 
     def vehicle(self, times: Sequence[float]) -> Bodies:
-        """The own vehicle at several times."""
+        """The ego vehicle at several times."""
         base, upright = np.array([VEHICLE_BASE]), np.array([False])
         moments = [bodies_at(self.terrain, [self.ego_path], time, base, upright) for time in times]
         return Bodies(*(np.concatenate(columns) for columns in zip(*moments)))
 
     def bounds(self, times: Float64) -> Bounds:
-        """Bounds of the terrain around the drive at the given times."""
-        places = np.array([self.ego_path.at(self.terrain, float(time))[:2] for time in times])
-        x_min, y_min = places.min(axis=0) - SWATH
-        x_max, y_max = places.max(axis=0) + SWATH
+        """Bounds of the terrain around the ego vehicle at the given times."""
+        positions = np.array([self.ego_path.at(self.terrain, float(time))[:2] for time in times])
+        x_min, y_min = positions.min(axis=0) - SWATH
+        x_max, y_max = positions.max(axis=0) + SWATH
         return self.terrain.bounds(x_min, x_max, y_min, y_max)
 
     @cached_property
     def _still(self) -> tuple[dict[int, Pose], Solids]:
-        """Things that never move: their poses and solids."""
+        """Poses and solids of objects that never move."""
         return self._place([row for row, obj in enumerate(self.objects) if not obj.path.moves], 0.0)[:2]
 
     @cached_property
@@ -83,7 +83,7 @@ class Scene:
         return poses, join(groups or [NO_SOLIDS]), bodies
 
     def at(self, time: float) -> Instant:
-        """Everything within the swath around the own vehicle at a time."""
+        """Everything within the swath around the ego vehicle at a time."""
         here = self.ego_path.at(self.terrain, time)
         still_poses, still = self._still
         poses = {row: pose for row, pose in still_poses.items() if self._near(row, pose.translation, here)}
@@ -98,15 +98,15 @@ class Scene:
         movements.velocity[movers] = bodies.velocity
         movements.yaw_rate[movers] = np.einsum("ni,ni->n", bodies.rotation[:, 2], bodies.rate)
         solids = join([solids, mover_solids])
-        self._mark_moving(solids, movements)
+        self._set_moving_classes(solids, movements)
         return Instant(time, solids, movements, poses)
 
-    def _near(self, row: int, place: Sequence[float] | Float64, here: Sequence[float]) -> bool:
+    def _near(self, row: int, position: Sequence[float] | Float64, here: Sequence[float]) -> bool:
         reach = SWATH + max(self.objects[row].length, self.objects[row].width)
-        return math.hypot(place[0] - here[0], place[1] - here[1]) < reach
+        return math.hypot(position[0] - here[0], position[1] - here[1]) < reach
 
-    def _mark_moving(self, solids: Solids, movements: Movements) -> None:
-        """A moving object has its own class."""
+    def _set_moving_classes(self, solids: Solids, movements: Movements) -> None:
+        """Moving objects get the class for moving ones."""
         for row in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
-            standing, moving = SEMANTICS[self.objects[row].kind]
-            solids.semantic[(solids.object == row) & (solids.semantic == standing)] = moving
+            static, moving = SEMANTICS[self.objects[row].kind]
+            solids.semantic[(solids.object == row) & (solids.semantic == static)] = moving

@@ -24,7 +24,7 @@ _BUILT_IN = {
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
     "pcap": "roadbed.sources.sensors.velodyne:PcapSource",
     "argoverse": "roadbed.sources.datasets.argoverse:ArgoverseSource",
-    "nuscenes": "roadbed.sources.datasets.nuscenes:NuScenesSource",
+    "nuscenes": "roadbed.sources.formats.bin:NuScenesSource",
     "pcd": "roadbed.sources.formats.pcd:PcdSource",
     "ply": "roadbed.sources.formats.ply:PlySource",
     "las": "roadbed.sources.formats.las:LasSource",

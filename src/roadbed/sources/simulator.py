@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Simulated drives as a source: `sim:city?sensor=hdl64e&frames=100&seed=3`."""
+"""Simulated sequences as a source: `sim:city?sensor=hdl64e&frames=100&seed=3`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from roadbed.core.tracked_objects import Box
 from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
-    from roadbed.simulate.drive import Drive
+    from roadbed.simulate.sequence import SimulatedSequence
     from roadbed.simulate.truth import FrameTruth
 
 
@@ -37,7 +37,7 @@ class SimulatorOptions(Stage):
 
 
 class SimulatorSource(Source):
-    """Frames of a simulated drive; `truth(i)` is the ground truth of frame i."""
+    """Frames of a simulated sequence; `truth(i)` is the ground truth of frame i."""
 
     name = "simulator"
     accepts = tuple(SimulatorOptions.model_fields)
@@ -45,15 +45,15 @@ class SimulatorSource(Source):
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
         settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
-        self._drive = _make_drive(self.path.removeprefix("sim:"), settings)
+        self._sequence = _make_sequence(self.path.removeprefix("sim:"), settings)
         self._latest: tuple[int, Scan, FrameTruth] | None = None
 
     @classmethod
-    def of(cls, drive: Drive) -> SimulatorSource:
-        """A source for a drive with a custom scene or custom sensors."""
+    def of(cls, sequence: SimulatedSequence) -> SimulatorSource:
+        """A source for a sequence with a custom scene or custom sensors."""
         source = cls.__new__(cls)
-        Source.__init__(source, f"sim:{drive.scene.name}")
-        source._drive, source._latest = drive, None
+        Source.__init__(source, f"sim:{sequence.scene.name}")
+        source._sequence, source._latest = sequence, None
         return source
 
     @classmethod
@@ -61,7 +61,7 @@ class SimulatorSource(Source):
         return location.startswith("sim:")
 
     def __len__(self) -> int:
-        return len(self._drive)
+        return len(self._sequence)
 
     def __getitem__(self, index: int) -> Scan:
         return self._frame(index)[0]
@@ -72,31 +72,29 @@ class SimulatorSource(Source):
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Boxes around the road users near frame `index`, in the frame of its scan."""
-        from roadbed.simulate.boxes import annotate
-
         return tuple(
             Box(item["id"], item["kind"], np.array(item["footprint"]), item["z"], item["height"])
-            for item in annotate(self.truth(index))
+            for item in self.truth(index).annotations()
         )
 
     @property
-    def drive(self) -> Drive:
-        return self._drive
+    def sequence(self) -> SimulatedSequence:
+        return self._sequence
 
     def _frame(self, index: int) -> tuple[Scan, FrameTruth]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self.location}: frame {index} of {len(self)}")
         index %= len(self)
         if self._latest is None or self._latest[0] != index:
-            self._latest = (index, *self._drive.frame(index))
+            self._latest = (index, *self._sequence.frame(index))
         return self._latest[1], self._latest[2]
 
 
-def _make_drive(scene_name: str, options: SimulatorOptions) -> Drive:
-    from roadbed.simulate.drive import Drive
+def _make_sequence(scene_name: str, options: SimulatorOptions) -> SimulatedSequence:
     from roadbed.simulate.motion import ODOMETRIES
     from roadbed.simulate.scenes import build_scene
     from roadbed.simulate.sensors import load_rig
+    from roadbed.simulate.sequence import SimulatedSequence
 
     scene = build_scene(scene_name, options.seed, options.density)
     rig = load_rig(options.sensor)
@@ -107,7 +105,7 @@ def _make_drive(scene_name: str, options: SimulatorOptions) -> Drive:
             raise ConfigError(f"height and pitch: expected a single sensor, {options.sensor} is a rig")
         moved = {"z": options.height, "pitch": options.pitch}
         rig = rig.changed(mount={name: value for name, value in moved.items() if value is not None})
-    return Drive(
+    return SimulatedSequence(
         scene,
         rig,
         options.frames,

@@ -39,6 +39,11 @@ class Source(Closing):
     accepts: ClassVar[tuple[str, ...]] = ()  # options after `?`, or keyword arguments
     sequential: bool = True  # False: the scans are independent, no state is kept from one to the next
 
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        """What was lost, assumed or recognised at opening, one line each."""
+        return ()
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if "__getitem__" in cls.__dict__:
@@ -74,6 +79,10 @@ class WrappedSource(Source):
         self.location, self.path, self.options = source.location, source.path, source.options
         self.sequential = source.sequential
         self.source = source
+
+    @property
+    def diagnostics(self) -> tuple[str, ...]:
+        return self.source.diagnostics
 
     def __len__(self) -> int:
         return len(self.source)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The web viewer: `with Viewer(roadbed.open("drive/")) as viewer: viewer.wait()`."""
+"""The web viewer: `with Viewer(roadbed.open("sequence/")) as viewer: viewer.wait()`."""
 
 from __future__ import annotations
 

@@ -9,12 +9,12 @@ from secrets import token_urlsafe
 from typing import Any
 
 from roadbed.config import Config
+from roadbed.io.web_guard import Guard, is_loopback, reachable_name
 from roadbed.viewer.controls import Controls
-from roadbed.viewer.guard import Guard
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
 from roadbed.viewer.scene import Scene, keep_above
-from roadbed.viewer.serving import is_loopback, reachable_name, start_server, without_banner
+from roadbed.viewer.serving import start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 
 HOST, PORT = "127.0.0.1", 8080
@@ -55,7 +55,7 @@ class Viewer:
         self._controls = Controls(
             self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
         )
-        with self._controls.tuning_tab():
+        with self._controls.tuning_tab:
             self._tuning = Tuning(self._server, self._player, Path(save_as))
         self._player.on_frame = self._show
         self._player.on_error = self._controls.show_error
@@ -81,7 +81,7 @@ class Viewer:
     def _show(self, shown: Shown) -> None:
         with self._scene.drawing, self._server.atomic():
             self._scene.show(shown.result)
-            self._controls.set_span(*self._player.scans.span())
+            self._controls.set_bounds(*self._player.scans.bounds())
             self._controls.show(shown)
         self._server.flush()
         for client in self._server.get_clients().values():

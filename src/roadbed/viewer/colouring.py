@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.outputs.pictures import palette
+from roadbed.outputs.images import palette
 
 
 def box(content: str) -> str:
@@ -23,7 +24,7 @@ def warning(text: str) -> str:
     return f'<b style="color:{palette.SURFACE}">{escape(text)}</b>'
 
 
-def patches(entries: list[tuple[str, str]]) -> str:
+def patches(entries: Iterable[tuple[str, str]]) -> str:
     """Named colour patches."""
     style = "display:inline-block;width:11px;height:11px;border-radius:2px;border:1px solid #8888;margin-right:5px"
     around = "margin-right:12px;white-space:nowrap"
@@ -34,9 +35,7 @@ def patches(entries: list[tuple[str, str]]) -> str:
 
 
 SURFACE_KEY = patches([("elevation, the fainter the less certain", palette.SURFACE)])
-GRID_KEY = patches(
-    [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE), ("unseen", palette.UNSEEN)]
-)
+GRID_KEY = patches(palette.CELLS)
 MOTION_KEY = patches([("arrow: one second of travel, box: number and speed", palette.VEHICLE)])
 WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
 

@@ -26,12 +26,8 @@ class Controls:
         tabs = gui.add_tab_group()
         with tabs.add_tab("View"):
             self._add_view(gui)
-        self._tuning_tab = tabs.add_tab("Tune")
+        self.tuning_tab = tabs.add_tab("Tune")
         self._connect(gui)
-
-    def tuning_tab(self) -> Any:
-        """The tab of the parameters: `with controls.tuning_tab(): ...`."""
-        return self._tuning_tab
 
     def _add_view(self, gui: Any) -> None:
         with gui.add_folder("Playback"):
@@ -103,7 +99,7 @@ class Controls:
         """Update the play button."""
         self._play.label = "Pause" if self._player.playing else "Play"
 
-    def set_span(self, first: int, last: int) -> None:
+    def set_bounds(self, first: int, last: int) -> None:
         if first <= last:
             self._frame.min, self._frame.max = first, max(last, first + 1)
 
@@ -114,12 +110,12 @@ class Controls:
         times = ", ".join(f"{name} {1e3 * seconds:.1f} ms" for name, seconds in result.timings.items())
         lines.append(escape(times))
         if isinstance(self._player.scans, LiveScans):
-            lines.append(self._player.scans.pulse(shown.index))
+            lines.append(self._player.scans.rate_text(shown.index))
         if shown.scores:
             lines.append(_score_line(shown))
         if not shown.settled:
             lines.append(f"{warning('Velocities warm up')} {shown.past} of {LONG_PAST} frames of past")
-        lines += [escape(note) for note in result.diagnostics]
+        lines += [escape(message) for message in result.diagnostics]
         return "<br>".join(lines)
 
     def _pick(self, event: Any) -> None:

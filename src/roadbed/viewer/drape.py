@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture laid over a surface, as binary glTF: unlit, and bright enough to come out of the page's tone mapping."""
+"""An image draped over a surface, as binary glTF: unlit, and bright enough for the page's tone mapping."""
 
 from __future__ import annotations
 
-import json
-import struct
 from io import BytesIO
 from typing import Any
 
@@ -12,10 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64, Grid
+from roadbed.outputs.glb import Parts, add_array, add_view, glb_head, grid_triangles
 
-_FLOAT, _UINT32 = 5126, 5125  # component types of glTF
 _NEAREST, _LINEAR = 9728, 9729  # how texels are enlarged
-_VERTICES, _INDICES = 34962, 34963  # what a buffer holds
 
 
 def draped_glb(
@@ -34,7 +31,7 @@ def draped_glb(
     """
     x, y = grid.mesh()
     positions = np.stack([x, y, height + lift], -1).reshape(-1, 3) - origin
-    triangles = _triangles(np.isfinite(height))
+    triangles = grid_triangles(np.isfinite(height))
     if not len(triangles):
         return b""
     used, triangles = np.unique(triangles, return_inverse=True)
@@ -51,15 +48,6 @@ def draped_glb(
     )
 
 
-def _triangles(known: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Two triangles for each square whose four corners are known, (M, 3) flat node indices."""
-    rows, columns = known.shape
-    index = np.arange(rows * columns).reshape(rows, columns)
-    whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
-    a, b, c, d = (part[whole] for part in (index[:-1, :-1], index[:-1, 1:], index[1:, :-1], index[1:, 1:]))
-    return np.concatenate([np.stack([a, b, d], -1), np.stack([a, d, c], -1)])
-
-
 def _png(image: NDArray[np.uint8]) -> bytes:
     from PIL import Image
 
@@ -69,16 +57,13 @@ def _png(image: NDArray[np.uint8]) -> bytes:
 
 
 def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, blend: bool) -> bytes:
-    parts = [positions.tobytes(), texture.tobytes(), indices.tobytes(), png]
-    views: list[dict[str, Any]] = []
-    body = b""
-    for part, target in zip(parts, (_VERTICES, _VERTICES, _INDICES, None)):
-        views.append({"buffer": 0, "byteOffset": len(body), "byteLength": len(part)})
-        if target is not None:
-            views[-1]["target"] = target
-        body += part + b"\0" * (-len(part) % 4)
+    parts: Parts = {"accessors": [], "bufferViews": []}
+    body = BytesIO()
+    attributes = {"POSITION": add_array(parts, body, positions), "TEXCOORD_0": add_array(parts, body, texture)}
+    primitive = {"attributes": attributes, "indices": add_array(parts, body, indices), "material": 0}
+    image = add_view(parts, body, png)
     material: dict[str, Any] = {
-        # glTF ends at 1; three.js takes what it is given, and white needs more.
+        # glTF limits factors to 1, three.js does not; white needs more.
         "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}, "baseColorFactor": [*[BRIGHTNESS] * 3, 1.0]},
         "alphaMode": "BLEND" if blend else "OPAQUE",
         "doubleSided": True,
@@ -90,37 +75,22 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [{"mesh": 0}],
-        "meshes": [{"primitives": [{"attributes": {"POSITION": 0, "TEXCOORD_0": 1}, "indices": 2, "material": 0}]}],
+        "meshes": [{"primitives": [primitive]}],
         "materials": [material],
         "textures": [{"source": 0, "sampler": 0}],
         "samplers": [{"magFilter": _LINEAR if blend else _NEAREST, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
-        "images": [{"bufferView": 3, "mimeType": "image/png"}],
-        "accessors": [
-            {
-                "bufferView": 0,
-                "componentType": _FLOAT,
-                "count": len(positions),
-                "type": "VEC3",
-                "min": positions.min(0).tolist(),
-                "max": positions.max(0).tolist(),
-            },
-            {"bufferView": 1, "componentType": _FLOAT, "count": len(texture), "type": "VEC2"},
-            {"bufferView": 2, "componentType": _UINT32, "count": len(indices), "type": "SCALAR"},
-        ],
-        "bufferViews": views,
-        "buffers": [{"byteLength": len(body)}],
+        "images": [{"bufferView": image, "mimeType": "image/png"}],
+        "buffers": [{"byteLength": body.tell()}],
+        **parts,
     }
-    text = json.dumps(content).encode()
-    text += b" " * (-len(text) % 4)
-    chunks = struct.pack("<II", len(text), 0x4E4F534A) + text + struct.pack("<II", len(body), 0x004E4942) + body
-    return struct.pack("<III", 0x46546C67, 2, 12 + len(chunks)) + chunks
+    return glb_head(content, body.tell(), "surface") + body.getvalue()
 
 
 # Stephen Hill's fit of the ACES curve, as in three.js: matrix, curve, matrix, after an exposure of 1 / 0.6.
 _INTO = np.array([[0.59719, 0.35458, 0.04823], [0.07600, 0.90834, 0.01566], [0.02840, 0.13383, 0.83777]])
 _OUT_OF = np.array([[1.60475, -0.53108, -0.07367], [-0.10208, 1.10813, -0.00605], [-0.00327, -0.07276, 1.07602]])
 _EXPOSURE = 1 / 0.6
-_WHITEST = 245  # the curve reaches white nowhere; what is nearer needs so much light that it drowns its neighbours
+_WHITEST = 245  # the curve never reaches white; brighter colours would outshine their neighbours
 BRIGHTNESS = 2.6  # the light that needs; textures hold values up to 1 and are multiplied by it
 
 
@@ -129,8 +99,8 @@ def before_tone_mapping(colours: ArrayLike) -> NDArray[np.uint8]:
     colours = np.asarray(colours, np.uint32)
     # A grid has a hundred thousand cells of few colours.
     distinct, which = np.unique(colours[..., 0] << 16 | colours[..., 1] << 8 | colours[..., 2], return_inverse=True)
-    wanted = _linear(np.minimum(np.stack([distinct >> 16, distinct >> 8 & 255, distinct & 255], -1), _WHITEST))
-    light = _before_curve(wanted @ np.linalg.inv(_OUT_OF).T) @ np.linalg.inv(_INTO).T / _EXPOSURE
+    light_on_screen = _linear(np.minimum(np.stack([distinct >> 16, distinct >> 8 & 255, distinct & 255], -1), _WHITEST))
+    light = _before_curve(light_on_screen @ np.linalg.inv(_OUT_OF).T) @ np.linalg.inv(_INTO).T / _EXPOSURE
     texels = np.rint(_encoded(np.clip(light / BRIGHTNESS, 0, 1))).astype(np.uint8)
     return texels[which].reshape(colours.shape)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce
-from math import floor, log10
 from typing import Any, Literal, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt
@@ -14,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from roadbed.config import Config
 from roadbed.config.base import Stage
+from roadbed.outputs.images.decoration import round_length
 
 # The most important ones, shown first; the others are in a folder.
 FIRST = (
@@ -98,7 +98,7 @@ def _walk(stage: Stage, prefix: str) -> Iterator[Parameter]:
 
 def _number(path: str, value: float, field: FieldInfo) -> Parameter:
     """A slider range around the value, within the bounds of the model."""
-    step = 1.0 if isinstance(value, int) and value < 200 else _round_down(abs(value) / 20 or 0.1)
+    step = 1.0 if isinstance(value, int) and value < 200 else round(round_length(abs(value) / 20 or 0.1), 12)
     high = max(5 * value, 20 * step)
     low = 0.0 if value else -high
     if path.rsplit(".", 1)[-1] in _SIZES:
@@ -112,8 +112,3 @@ def _number(path: str, value: float, field: FieldInfo) -> Parameter:
             high = min(high, most if isinstance(bound, Le) else most - step)
     low, high = round(min(low, value), 9), round(max(high, value), 9)
     return Parameter(path, value, field.description or "", low=low, high=high, step=step)
-
-
-def _round_down(value: float) -> float:
-    power = 10.0 ** floor(log10(value))
-    return round(max(factor * power for factor in (1, 2, 5) if factor * power <= value * 1.000001), 12)

@@ -70,8 +70,8 @@ class Player:
     def play(self, playing: bool) -> None:
         """Play from the current frame, or from the first one at the end of a recording."""
         with self._wake:
-            if playing and not self.scans.live and self._target >= self.scans.span()[1]:
-                self._target, self._redo = self.scans.span()[0], True
+            if playing and not self.scans.live and self._target >= self.scans.bounds()[1]:
+                self._target, self._redo = self.scans.bounds()[0], True
             self._request(_playing=playing)
 
     def set_speed(self, speed: float) -> None:
@@ -144,7 +144,7 @@ class Player:
 
     def _next_task(self, due: float) -> _Task | None:
         """The next task, or None to wait. The caller holds the lock."""
-        first, last = self.scans.span()
+        first, last = self.scans.bounds()
         if last < first:
             return None
         if self._playing and not self._redo and monotonic() >= due:

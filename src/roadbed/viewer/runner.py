@@ -38,7 +38,7 @@ class Runner:
         self._pipeline: Pipeline | None = None
         self._at: tuple[int, Config] | None = None  # last frame the pipeline saw, with which configuration
         self._past = 0  # frames the pipeline saw before that
-        self._before: tuple[int, int, dict[str, float]] | None = None  # index, past asked for, scores
+        self._before: tuple[int, int, dict[str, float]] | None = None  # index, requested history, scores
 
     def run(self, index: int, config: Config, superseded: Superseded) -> Shown | None:
         """Continue with the frame if it is the next one, else process the few frames before it first.
@@ -88,7 +88,7 @@ class Runner:
 
     def _after(self, pipeline: Pipeline, index: int, past: int, superseded: Superseded) -> tuple[Result, int]:
         """The frame after up to `past` others, and their number."""
-        first = max(self._scans.span()[0], index - past) if self._scans.sequential else index
+        first = max(self._scans.bounds()[0], index - past) if self._scans.sequential else index
         seen = 0
         for earlier in range(first, index):
             if superseded():

@@ -6,6 +6,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from time import monotonic
 from typing import Any, Protocol
 
@@ -22,7 +23,7 @@ class Scans(Protocol):
     live: bool
     sequential: bool
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         """First and last available number; last < first if there is none yet."""
 
     def get(self, index: int) -> Scan: ...
@@ -37,26 +38,16 @@ class RecordedScans:
 
     def __init__(self, source: Any, keep: int = 24) -> None:
         self.sequential = bool(getattr(source, "sequential", True))
-        self._source = source
         self._length = len(source)
         if not self._length:
             raise InputError(f"{getattr(source, 'location', 'source')}: expected at least one scan, found none")
-        self._keep = keep
-        self._cache: OrderedDict[int, Scan] = OrderedDict()
+        self.get = lru_cache(maxsize=keep)(source.__getitem__)
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         return 0, self._length - 1
 
-    def get(self, index: int) -> Scan:
-        if index not in self._cache:
-            self._cache[index] = self._source[index]
-            while len(self._cache) > self._keep:
-                self._cache.popitem(last=False)
-        self._cache.move_to_end(index)
-        return self._cache[index]
-
     def close(self) -> None:
-        self._cache.clear()
+        self.get.cache_clear()
 
 
 class LiveScans:
@@ -91,7 +82,7 @@ class LiveScans:
             self._failure = error
             self._arrived()
 
-    def span(self) -> tuple[int, int]:
+    def bounds(self) -> tuple[int, int]:
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -104,14 +95,14 @@ class LiveScans:
                 raise InputError(f"live scan {index}: no longer kept, only the newest {self._keep} are")
             return self._scans[index]
 
-    def pulse(self, index: int) -> str:
+    def rate_text(self, index: int) -> str:
         """Rate of the source, latency of scan `index`, and number of skipped scans, as text."""
         with self._lock:
             self._shown += index > self._last_shown
             self._last_shown = max(index, self._last_shown)
             first, last = next(iter(self._arrivals)), next(reversed(self._arrivals))
-            span = self._arrivals[last] - self._arrivals[first]
-            rate = (last - first) / span if span > 0 else 0.0
+            seconds = self._arrivals[last] - self._arrivals[first]
+            rate = (last - first) / seconds if seconds > 0 else 0.0
             behind = monotonic() - self._arrivals[index] if index in self._arrivals else float("nan")
             skipped = self._last_shown + 1 - self._shown
         return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
-from roadbed.outputs.pictures import palette
-from roadbed.outputs.pictures.scene3d import box_corners, surface_certainty
-from roadbed.outputs.pictures.vehicle import HEIGHT, LENGTH, WIDTH, T_grid_vehicle, height_at
+from roadbed.outputs.images import palette
+from roadbed.outputs.images.scene3d import box_corners, surface_certainty
+from roadbed.outputs.images.vehicle import HEIGHT, LENGTH, WIDTH, surface_height
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
 from roadbed.viewer.drape import before_tone_mapping, draped_glb
@@ -28,7 +28,7 @@ _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 @dataclass(frozen=True)
 class Display:
-    """What is shown and how."""
+    """Display options."""
 
     colour: str = "label"
     point_size: float = 0.08
@@ -56,7 +56,7 @@ class Scene:
     def show(self, result: Result) -> None:
         """Draw a frame."""
         self._result = result
-        pose = T_grid_vehicle(result.ground)
+        pose = result.ground.T_grid_vehicle
         self._scene.add_box(
             "/vehicle",
             palette_rgb(palette.VEHICLE),
@@ -108,16 +108,16 @@ class Scene:
         result = self._result
         if result is None:
             return 0.0
-        origin = T_grid_vehicle(result.ground).translation
+        origin = result.ground.T_grid_vehicle.translation
         at = np.array([[x], [y]]) + origin[:2, None]
-        return float(_surface_height(result.ground, at[0], at[1])[0] - origin[2])
+        return float(surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
-    def mark(self, place: Float64 | None) -> None:
+    def mark(self, point: Float64 | None) -> None:
         """Mark the picked point."""
-        if place is None or not np.isfinite(place).all():
+        if point is None or not np.isfinite(point).all():
             self._remove("/picked")
             return
-        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(place))
+        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(point))
 
     def _draw_cloud(self, result: Result) -> None:
         shown = coloured(self._display.colour, result.scan, result.ground)
@@ -140,7 +140,7 @@ class Scene:
         if not self._display.surface:
             self._remove("/surface")
             return
-        origin = T_grid_vehicle(ground).translation
+        origin = ground.T_grid_vehicle.translation
         image = surface_image(ground)
         self._add_glb("/surface", draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True))
 
@@ -152,8 +152,8 @@ class Scene:
         colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
         mesh, step = coarser(occupancy.grid, max(1, round(0.8 / occupancy.grid.spacing)))
         image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
-        height = _surface_height(ground, *mesh.mesh())
-        self._add_glb("/grid", draped_glb(mesh, height, image, T_grid_vehicle(ground).translation, _GRID_LIFT))
+        height = surface_height(ground, *mesh.mesh())
+        self._add_glb("/grid", draped_glb(mesh, height, image, ground.T_grid_vehicle.translation, _GRID_LIFT))
 
     def _add_glb(self, name: str, glb: bytes) -> None:
         if glb:
@@ -174,11 +174,11 @@ class Scene:
         chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
         rows, columns = rows[chosen], columns[chosen]
         start = np.column_stack([occupancy.grid.x[columns], occupancy.grid.y[rows], np.zeros(len(rows))])
-        start[:, 2] = _surface_height(ground, start[:, 0], start[:, 1]) + 0.4
+        start[:, 2] = surface_height(ground, start[:, 0], start[:, 1]) + 0.4
         end = start + np.column_stack([occupancy.velocity[rows, columns], np.zeros(len(rows))])
         self._scene.add_arrows(
             "/arrows",
-            np.stack([start, end], 1) - T_grid_vehicle(ground).translation,
+            np.stack([start, end], 1) - ground.T_grid_vehicle.translation,
             palette_rgb(palette.VEHICLE),
             shaft_radius=0.06,
             head_radius=0.18,
@@ -188,11 +188,11 @@ class Scene:
     def _draw_objects(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """Tracked objects as boxes with number and speed."""
         objects = occupancy.objects if self._display.objects else ()
-        origin = T_grid_vehicle(ground).translation
+        origin = ground.T_grid_vehicle.translation
         edges = []
         for item in objects:
             base = np.column_stack([box_corners(item), np.zeros(4)])
-            base[:, 2] = _surface_height(ground, base[:, 0], base[:, 1])
+            base[:, 2] = surface_height(ground, base[:, 0], base[:, 1])
             top = base + np.array([0, 0, _BOX_HEIGHT])
             edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
             edges.append(np.stack([base, top], 1))
@@ -206,7 +206,7 @@ class Scene:
         shown = objects[:_MOST_LABELS]
         for number, item in enumerate(shown):
             text = f"{item.id}: {np.hypot(*item.velocity):.1f} m/s"
-            z = float(_surface_height(ground, item.position[:1], item.position[1:])[0]) + 2.0
+            z = float(surface_height(ground, item.position[:1], item.position[1:])[0]) + 2.0
             self._scene.add_label(f"/label/{number}", text, position=(*(item.position - origin[:2]), z - origin[2]))
         for number in range(len(shown), self._labels):
             self._remove(f"/label/{number}")
@@ -218,7 +218,7 @@ class Scene:
 
 
 def coarser(grid: Grid, step: int) -> tuple[Grid, int]:
-    """A grid whose squares hold step x step cells of the given one, and that step; what does not fill one is cut."""
+    """A grid whose squares hold step x step cells of the given one, and that step; a rest is cut off."""
     step = min(step, grid.rows, grid.columns)
     shift = (step - 1) / 2 * grid.spacing
     spacing, columns, rows = step * grid.spacing, grid.columns // step, grid.rows // step
@@ -243,17 +243,11 @@ def palette_rgb(colour: str) -> tuple[int, int, int]:
 
 
 def _in_page(ground: GroundFrame) -> Float64:
-    return ground.points_grid.astype(np.float64) - T_grid_vehicle(ground).translation
-
-
-def _surface_height(ground: GroundFrame, x: NDArray, y: NDArray) -> Float64:
-    """Elevation; the vehicle's own height where it is unknown."""
-    z = height_at(ground.grid, ground.elevation, x, y)
-    return np.where(np.isfinite(z), z, T_grid_vehicle(ground).translation[2])
+    return ground.points_grid.astype(np.float64) - ground.T_grid_vehicle.translation
 
 
 CLEARANCE = 0.5  # m
-_SLACK = 0.02  # m; what the page sends back differs by rounding
+_SLACK = 0.02  # m; rounding of positions that the page sends
 
 
 def keep_above(camera: Any, ground: Callable[[float, float], float]) -> None:

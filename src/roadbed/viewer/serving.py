@@ -7,13 +7,11 @@ import socket
 import threading
 from contextlib import redirect_stdout
 from io import StringIO
-from ipaddress import ip_address
 from typing import Any
 
 from roadbed.core.errors import DeviceError, missing_extra
-from roadbed.viewer.guard import Guard
+from roadbed.io.web_guard import Guard, resolved
 
-_ANYWHERE = {"0.0.0.0": "192.0.2.1", "::": "2001:db8::1"}  # with an address to look for a way to; nothing is sent
 _starting = threading.Lock()
 
 
@@ -58,24 +56,6 @@ def without_banner() -> redirect_stdout[StringIO]:
     return redirect_stdout(StringIO())
 
 
-def is_loopback(host: str) -> bool:
-    """Whether `host` is reachable from this machine only."""
-    return all(ip_address(address[0]).is_loopback for *_, address in _resolved(host, 0))
-
-
-def reachable_name(host: str) -> str:
-    """Address of `host` for other machines: this machine's own address if it means all interfaces."""
-    if host not in _ANYWHERE:
-        return host
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((_ANYWHERE[host], 9))
-        except OSError:  # no network
-            return "::1" if ":" in host else "127.0.0.1"
-        return str(probe.getsockname()[0])
-
-
 def _check_port(host: str, port: int) -> None:
     """Raise an error that names a free port if this one is taken."""
     if _is_free(host, port):
@@ -86,7 +66,7 @@ def _check_port(host: str, port: int) -> None:
 
 
 def _is_free(host: str, port: int) -> bool:
-    family, kind, protocol, _, address = _resolved(host, port)[0]
+    family, kind, protocol, _, address = resolved(host, port)[0]
     with socket.socket(family, kind, protocol) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -94,10 +74,3 @@ def _is_free(host: str, port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-def _resolved(host: str, port: int) -> list[Any]:
-    try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except socket.gaierror:
-        raise DeviceError(f"host {host!r}: expected an address of this machine, e.g. 127.0.0.1 or 0.0.0.0") from None

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles the CPU kernels before they are needed, in one process per core.
 
-`python -m roadbed.warm_up.processes` is such a process: it runs the jobs named on its standard input and reports what
-it compiles on its standard output.
+`python -m roadbed.warm_up.processes` is such a process: it runs the jobs named on its standard input and reports the
+kernels that it compiles on its standard output.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from roadbed.core.errors import InputError, RoadbedError
 _BEGIN, _END, _DONE = "begin ", "end ", "done "
 _PACKAGE = Path(__file__).parents[1]
 
-# The packages of each job's kernels; roadbed.warm_up.workload has a function of the same name that calls them.
-# The longest job first, so that the last to finish is a short one.
+# The packages whose kernels each job compiles; `workload` has a function of the same name that calls the kernels.
+# The longest job is first, so that the last one to finish is short.
 JOBS = {
     "ground": ("ground.stcrf", "ground.visibility"),
     "occupancy": ("occupancy",),
     "simulator": ("simulate",),
     "mounting": ("ground.mounting", "ground.ego"),
     "variance": ("ground.variance",),
-    "pictures": ("outputs.pictures",),
+    "pictures": ("outputs.images",),
     "files": ("sources",),
 }
 
 
 def warm_up(jobs: Iterable[str] = tuple(JOBS), processes: int | None = None) -> int:
-    """Compile the kernels of these jobs that are not cached, in `processes` at a time (one per core).
+    """Compile the kernels of these jobs that are not cached, in `processes` processes (by default one per core).
 
     Returns the number of kernels that were missing.
     """
@@ -61,7 +61,7 @@ def warm_up(jobs: Iterable[str] = tuple(JOBS), processes: int | None = None) -> 
 
 
 def cold(jobs: Sequence[str] = tuple(JOBS)) -> list[str]:
-    """The jobs that were not run yet with the kernels as they are now."""
+    """The jobs that have not been run with the current sources."""
     return [name for name in jobs if not _proof(name).exists()]
 
 
@@ -81,7 +81,7 @@ def _sources(job: str) -> list[Path]:
 
 
 def _proof(name: str) -> Path:
-    """The file that says: this job was run with these sources on this machine."""
+    """The file whose existence proves that this job was run with these sources on this machine."""
     from llvmlite import binding as llvm
 
     from roadbed.kernels import cache
@@ -91,11 +91,11 @@ def _proof(name: str) -> Path:
 
 
 def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], None]) -> None:
-    """Start one process and give it jobs from the queue until that is empty; hand on what it reports."""
+    """Start one process, give it jobs until the queue is empty, and call `begin` and `end` for each kernel."""
     environment = {
         **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),  # this Roadbed, however it was found here
-        "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1",  # Numba colours messages that nobody reads
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),  # the same Roadbed as here
+        "NUMBA_DISABLE_ERROR_MESSAGE_HIGHLIGHTING": "1",  # no terminal colours in messages
     }
     with (
         tempfile.TemporaryFile("w+") as errors,
@@ -120,7 +120,7 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
                     end(line.removeprefix(_END).strip())
                 elif line.startswith(_DONE):
                     break
-            else:  # the process ended before the job did
+            else:  # the process has ended before the job was done
                 errors.seek(0)
                 last = (errors.read().strip().splitlines() or ["no reason given"])[-1]
                 raise RoadbedError(f"warm-up of {name} failed: {last}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Each part of the package used once on made-up input, with every kernel that usual drives need: for `warmup`."""
+"""The warm-up workload: each job calls every kernel of its part of the package once, on synthetic input."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
 import roadbed.occupancy.cpu
-import roadbed.simulate.drive  # noqa: F401  (all kernels are known once this module is)
+import roadbed.simulate.sequence  # noqa: F401  (imports register the kernels)
 from roadbed.config import Config, OccupancyConfig
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose
@@ -23,7 +23,7 @@ from roadbed.occupancy.objects.arrays import MovingLayers
 from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ObjectTracker
-from roadbed.outputs.pictures.perspective import Camera, Canvas
+from roadbed.outputs.images.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source
 from roadbed.sources.formats import lzf
@@ -32,7 +32,7 @@ _HEIGHT = 1.8  # m of the sensor over a level road
 
 
 def ground() -> None:
-    """A short drive; one in the vehicle's own frame, as `motion: vehicle` keeps it; one up a hillside; four layers."""
+    """Short drives on the rolling lattice, on the one in the vehicle frame and up a hillside; one scan of 4 layers."""
     for motion in ("rolling", "vehicle"):
         filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
         for number in range(3):
@@ -42,9 +42,9 @@ def ground() -> None:
         scan = _scan(number)
         steep = np.maximum(scan.points[:, 0] - 6, 0) * np.array([[0], [0], [0.7]], np.float32)
         hill(replace(scan, points=scan.points + steep.T))
-    body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # with returns inside
+    body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # contains returns
     GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
-    planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # the prior of an accelerator's engine
+    planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # kernels of the accelerators' prior
 
 
 def variance() -> None:
@@ -52,7 +52,7 @@ def variance() -> None:
 
 
 def mounting() -> None:
-    """A level sensor, and one that hangs upside down: both searches."""
+    """A level sensor and an upside-down one: both searches of the estimator."""
     estimator = MountingEstimator(Config().ground.mounting)
     points = _scan(0).points
     estimator.track(points)
@@ -60,25 +60,25 @@ def mounting() -> None:
 
 
 def occupancy() -> None:
-    """A turning drive over a level ground that nobody had to estimate; a shorter one whose grid turns too."""
+    """A turning drive over given level ground, on a rolling grid and, shorter, on one in the vehicle frame."""
     for motion, scans in (("rolling", 10), ("vehicle", 2)):
         filter_ = OccupancyFilter(Config.parse({"occupancy": {"grid": {"motion": motion}}}))
         for number in range(scans):
             scan = _scan(number)
             filter_(scan, _level_ground(scan))
-    unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # what two sensors hit
+    unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # fusion of two sensors
     grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker(TrackRule.of(OccupancyConfig()))
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
     layers = MovingLayers.of(velocity, covariance, np.ones(grid.shape, np.uint16), seen, seen, static)
     moving = np.zeros(grid.shape, np.bool_)
-    moving[0, :3] = moving[8, 6:] = True  # two things
+    moving[0, :3] = moving[8, 6:] = True  # two objects
     finder = ClusterFinder(grid.shape, ClusterRule.of(OccupancyConfig(), grid.spacing))
     tracker.update(finder(grid, moving, layers, tracker.known), 0.0)
 
 
 def simulator() -> None:
-    """Two sweeps, the truth around them, and a number for odometry that errs."""
+    """Two sweeps with their ground truth, and one random number of the odometry noise."""
     gaussian(np.uint64(make_key(0, 1, 2)), 3)
     source = open_source("sim:city?sensor=lux4&frames=2")
     for number in range(2):
@@ -100,7 +100,7 @@ def files() -> None:
 
 
 def _scan(number: int, layers: int = 24) -> Scan:
-    """Rings on a level road and a box on it, from a sensor that drives on and turns a little."""
+    """Rings on a level road with a box on it, from a sensor that drives on and turns a little."""
     ring, angle = np.meshgrid(np.geomspace(4, 40, layers), np.linspace(-np.pi, np.pi, 180, endpoint=False))
     road = np.stack([ring * np.cos(angle), ring * np.sin(angle), np.full_like(ring, -_HEIGHT)], axis=-1)
     box = np.stack(np.meshgrid([8.0, 8.2], np.linspace(-1, 1, 12), np.linspace(-1.6, -0.4, 12)), axis=-1)

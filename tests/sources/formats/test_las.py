@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import struct
+
 import laspy
 import numpy as np
 import pytest
@@ -117,3 +119,27 @@ def test_a_chunk_table_that_lists_no_chunks(tmp_path):
     (tmp_path / "a.laz").write_bytes(raw)
     with pytest.raises(InputError, match="LAZ chunk table: found room for 0 points, expected 20 by the header"):
         read_las(tmp_path / "a.laz")
+
+
+def point_wise(chunked: bytes) -> bytes:
+    """A LAZ file of one chunk as the point-wise compressor writes it: one stream, no chunk table."""
+    start = struct.unpack_from("<I", chunked, 96)[0]
+    table = struct.unpack_from("<q", chunked, start)[0]
+    record = chunked.index(b"laszip encoded") - 2 + 54
+    changed = bytearray(chunked[:start] + chunked[start + 8 : table])
+    struct.pack_into("<H", changed, record, 1)
+    return bytes(changed)
+
+
+def test_point_wise_compression(tmp_path):
+    write_las(tmp_path / "chunked.laz", 500)
+    (tmp_path / "stream.laz").write_bytes(point_wise((tmp_path / "chunked.laz").read_bytes()))
+    expected, found = (roadbed.open(tmp_path / name)[0] for name in ("chunked.laz", "stream.laz"))
+    np.testing.assert_array_equal(found.points, expected.points)
+    np.testing.assert_array_equal(found.intensity, expected.intensity)
+    theirs = laspy.read(tmp_path / "stream.laz")
+    np.testing.assert_allclose(found.T_world_sensor @ found.points.astype(float), theirs.xyz, atol=1e-4)
+    damaged_file = tmp_path / "cut.laz"
+    damaged_file.write_bytes((tmp_path / "stream.laz").read_bytes()[:900])
+    with pytest.raises(InputError, match=r"cut\.laz"):
+        roadbed.open(damaged_file)[0]

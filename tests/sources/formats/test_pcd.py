@@ -282,3 +282,25 @@ def test_text_takes_little_more_memory_than_its_numbers(tmp_path):
     assert len(scan) == 1_000_000
     assert (scan.points == [1, 2, 3]).all()
     assert peak.bytes < 15 * path.stat().st_size
+
+
+@pytest.mark.parametrize("data", ["ascii", "binary"])
+def test_zero_width_and_height_leave_the_count_to_points(tmp_path, data):
+    """PCL reads such files; its header parser takes POINTS where WIDTH and HEIGHT are zero."""
+    header = "VERSION 0.7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 0\nHEIGHT 0\nPOINTS 2\n"
+    points = np.array([[1, 2, 3], [4, 5, 6]], "<f4")
+    body = points.tobytes() if data == "binary" else b"1 2 3\n4 5 6\n"
+    (tmp_path / "a.pcd").write_bytes(f"{header}DATA {data}\n".encode() + body)
+    np.testing.assert_array_equal(roadbed.open(tmp_path / "a.pcd")[0].points, points)
+
+
+def test_raw_characters_in_ascii_data_are_left_out_with_a_note(tmp_path):
+    """Writers that stream an unsigned char print the character itself, which may be a space or a line end."""
+    header = "VERSION 0.7\nFIELDS x y z label ring\nSIZE 4 4 4 1 2\nTYPE F F F U U\nWIDTH 4\nPOINTS 4\nDATA ascii\n"
+    rows = [b"%d 2 3 %s %d\n" % (k, bytes([character]), k + 7) for k, character in enumerate(b"\xc8 \nA")]
+    (tmp_path / "a.pcd").write_bytes(header.encode() + b"".join(rows))
+    scan = roadbed.open(tmp_path / "a.pcd")[0]
+    assert scan.points[:, 0].tolist() == [0, 1, 2, 3]
+    assert scan.ring.tolist() == [7, 8, 9, 10]
+    assert "label" not in scan.channels
+    assert scan.diagnostics == ("field label left out: found raw characters, expected numbers",)

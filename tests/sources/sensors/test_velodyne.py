@@ -77,6 +77,59 @@ def test_a_turn_that_is_read_late_and_in_bursts_stays_one(capture, monkeypatch):
         assert theirs.time <= mine.time < theirs.time + 0.1
 
 
+def scans_of(sent):
+    """Scans made of packets that arrive in time, and the source."""
+    source = open_source("velodyne:0")
+    source.close()
+    source._packets = sent
+    return list(iter(source)), source
+
+
+def of_model(packet, model):
+    return packet[:1205] + bytes([model]) + packet[1206:]
+
+
+@pytest.mark.parametrize("foreign", ["random bytes", "another model", "random bytes in blocks"])
+def test_foreign_packets_do_not_silence_the_sensor(capture, foreign, monkeypatch, capsys):
+    """10 of them first, and one after every 20 of the sensor's."""
+    sent = [packet for _, packet in packets(capture) if len(packet) == 1206]
+    ticks = iter(np.arange(0, 1e3, 0.00133))
+    monkeypatch.setattr(velodyne, "time", SimpleNamespace(time=lambda: next(ticks)))
+    expected, _ = scans_of(sent)
+    rng = np.random.default_rng(0)
+
+    def intruder():
+        if foreign == "another model":
+            return of_model(sent[0], 0x21)
+        noise = bytearray(rng.bytes(1206))
+        for start in range(0, 1200, 100) if foreign == "random bytes in blocks" else ():
+            noise[start : start + 2] = b"\xff\xee"
+        noise[1200:1204] = sent[0][1200:1204]
+        return bytes(noise)
+
+    mixed = [intruder() for _ in range(10)]
+    for number, packet in enumerate(sent):
+        mixed += [packet] if number % 20 else [intruder(), packet]
+    ticks = iter(np.arange(0, 1e3, 0.00133))
+    found, source = scans_of(mixed)
+    assert source.foreign_packets == len(mixed) - len(sent)
+    assert len(found) >= len(expected) - 1 > 0
+    for mine, theirs in zip(found[-1:], expected[-1:], strict=True):
+        np.testing.assert_array_equal(mine.points, theirs.points)
+    printed = capsys.readouterr().err
+    assert "velodyne:0: 1 packets ignored" in printed
+    assert "velodyne:0: 10 packets ignored" in printed
+
+
+def test_a_sensor_that_is_replaced_by_another_model_is_followed(capture):
+    sent = [packet for _, packet in packets(capture) if len(packet) == 1206]
+    found, source = scans_of([of_model(packet, 0x21) for packet in sent] + sent)
+    alone, _ = scans_of(sent)
+    assert len(found) >= 2 * len(alone) - 2
+    assert 0 < source.foreign_packets <= 32
+    assert found[-1].ring.max() == 15
+
+
 def test_the_time_of_packets_follows_the_sensor_and_this_computer():
     def packet(microseconds):
         return bytes(1200) + int(microseconds).to_bytes(4, "little") + bytes(2)

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ego mask: points in the box of the ego vehicle, and occupied cells around it. Twin: ego_mask_cpu.py.
+// The ego mask: points inside the box of the ego vehicle, and occupied cells around it. Twin: ego_mask_cpu.py.
 
 FUNCTION float along(GLOBAL const float *axis, float start, float x, float y, float z) {
     return axis[0] * x + axis[1] * y + axis[2] * z + start;
 }
 
-// One point: a missing return if it lies on the ego vehicle. `left` gets the remaining points.
+// Tests one point: on the ego vehicle it becomes a missing return. `left` receives the points that remain.
 FUNCTION void test_point(GLOBAL const Frame *frame, int i, float x, float y, float z, GLOBAL float *left, GLOBAL uchar *mask,
                          GLOBAL int *cells) {
     GLOBAL const float *r = frame->ego_pose, *t = frame->ego_pose + 9, *box = frame->ego_box;
@@ -23,7 +23,7 @@ FUNCTION void test_point(GLOBAL const Frame *frame, int i, float x, float y, flo
     left[3 * i + 2] = inside ? NOT_A_NUMBER : z;
 }
 
-// mask: one byte per point. cells: number of the last scan in which a cell held a point, [x][y] from the rear right.
+// mask: one byte per point. cells: number of the last scan with a point in the cell, [x][y] from the rear right corner.
 KERNEL mask_ego(GLOBAL const Frame *frames, GLOBAL float *input_buffer, GLOBAL uchar *mask, GLOBAL int *cells, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL float *left = input_buffer + 3 * SLOT * capacity;

@@ -2,9 +2,9 @@
 """The ego mask: returns from the ego vehicle are neither ground nor obstacle.
 
 The vehicle's box is configured (`vehicle.body`), or estimated while it drives: cells that stay occupied in the vehicle
-frame while the world moves belong to the vehicle, unless they continue far along it, as a wall does. A ground method on
-an accelerator searches the points there (`query`); other scans in GPU memory are not searched, because they would have
-to be fetched first.
+frame while the world moves belong to the vehicle, unless the occupied line continues far along it, as a wall does. A
+ground method on an accelerator searches the points there (`query`). Other scans in GPU memory are not searched, because
+they would have to be downloaded first.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from roadbed.ground.engine import EgoQuery
 from roadbed.kernels.parallel import parallel_for
 
 PER_METRE = 5  # cells
-ALONG, ACROSS = 6.0, 1.8  # m around the vehicle's origin that are searched: along, across
-LOW = 0.25  # m over the road from which a return may be the body
+ALONG, ACROSS = 6.0, 1.8  # m along and across around the vehicle's origin: the searched area
+LOW = 0.25  # m over the road: lowest return of the body
 CELLS = round(2 * ALONG * PER_METRE), round(2 * ACROSS * PER_METRE)
 _CELL = 1 / PER_METRE  # m
-_LONGEST = 5.0  # m ahead or behind; a line of returns that goes on further is a wall or a rail
+_LONGEST = 5.0  # m ahead or behind; a longer line of returns is a wall or a rail
 _STEP = 0.4  # m driven between two scans that are counted
-_SCANS = 6  # before a box is reported
-_FADE = 1 - 1 / 60  # weight of a scan after the next one
+_SCANS = 6  # counted before a box is reported
+_FADE = 1 - 1 / 60  # decay of a scan's weight per counted scan
 _ENOUGH = sum(_FADE**k for k in range(_SCANS - 1))
 _KEPT = 0.6  # share of the scans in which a cell of the vehicle is occupied
-_FEWEST = 3  # cells of a vehicle
-_MARGIN = 0.05  # m around what was found
-_GRAIN = 20_000  # points that are worth a thread
+_FEWEST = 3  # occupied cells of a vehicle
+_MARGIN = 0.05  # m around the occupied cells
+_GRAIN = 20_000  # points per thread
 
 
 class EgoMask:
@@ -50,12 +50,12 @@ class EgoMask:
         self.box: BodyConfig | None = self.config.body
         self._seen = np.zeros(CELLS, np.float64)  # weighted number of scans, [x][y]
         self._scans, self._stays = 0.0, np.zeros(CELLS, np.bool_)
-        self._changed = False  # `_stays`, since the box was computed
+        self._changed = False  # `_stays` has changed since the box was computed
         self._last: Pose | None = None
         self._mounted: dict[str, Pose] = {}  # T_vehicle_sensor of each sensor in its last scan
 
     def mask(self, scan: Scan) -> NDArray[np.bool_] | None:
-        """(N,) points in the box; None where there are none, or the box or the sensor's pose is unknown."""
+        """(N,) mask of the points in the box; None if it is empty or if the box or the sensor's pose is unknown."""
         T_vehicle_sensor = self._pose_of(scan)
         if self.box is None or T_vehicle_sensor is None:
             return None
@@ -65,18 +65,18 @@ class EgoMask:
         return inside if inside.any() else None
 
     def query(self, scan: Scan) -> EgoQuery | None:
-        """The search for an accelerator; None: there is nothing to search for."""
+        """The search that an accelerator is to do; None: no search."""
         T_vehicle_sensor, box, counts = self._pose_of(scan), self.box, self._counts(scan)
         if T_vehicle_sensor is None or (box is None and not counts):
             return None
         return EgoQuery(T_vehicle_sensor, None if box is None else _limits(box), counts)
 
     def removed(self, scan: Scan, mask: NDArray[np.bool_] | None) -> Scan:
-        """The scan with masked points as missing returns, in memory that is used again for the next scan."""
+        """The scan with masked points as missing returns, in memory that the next scan reuses."""
         return without(scan, mask, self._memory)
 
     def update(self, scan: Scan, T_vehicle_sensor: Pose, occupied: NDArray[np.bool_] | None = None) -> None:
-        """Learn the sensor's pose, and the box from a scan or from the cells that an accelerator found occupied."""
+        """Store the sensor's pose, and update the box from a scan or from occupied cells that an accelerator found."""
         self._mounted[scan.sensor] = T_vehicle_sensor
         if not self._counts(scan):
             return
@@ -97,17 +97,17 @@ class EgoMask:
         return scan.T_vehicle_sensor or self._mounted.get(scan.sensor)
 
     def _counts(self, scan: Scan) -> bool:
-        """Whether the box is estimated and the vehicle has moved on since the last scan that was counted."""
+        """Whether the box is estimated and the vehicle has moved since the last counted scan."""
         if self.config.body is not None or not self.config.find_body or scan.T_world_sensor is None:
             return False
         return self._last is None or self._last.distance_to(scan.T_world_sensor) >= _STEP
 
     def _found(self) -> BodyConfig | None:
-        """The box around all cells that stay occupied and the vehicle's origin."""
+        """The box around the vehicle's origin and all cells that stay occupied."""
         stays = self._stays.copy()
         x = (np.arange(stays.shape[0]) + 0.5) * _CELL - ALONG
         far = np.abs(x) > _LONGEST
-        walls = stays[far].any(axis=0)  # lines along the vehicle that continue
+        walls = stays[far].any(axis=0)  # lines along the vehicle that continue beyond it
         stays[:, walls] = False
         if np.count_nonzero(stays) < _FEWEST:
             return None
@@ -124,7 +124,7 @@ class EgoMask:
 
 
 def without(scan: Scan, mask: NDArray[np.bool_] | None, memory: _PinnedPoints | None = None) -> Scan:
-    """The scan with masked points as missing returns, which every method labels unknown; its points lie in `memory`."""
+    """The scan with masked points as missing returns, which every method labels unknown; points are in `memory`."""
     if mask is None:
         return scan
     given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
@@ -134,7 +134,7 @@ def without(scan: Scan, mask: NDArray[np.bool_] | None, memory: _PinnedPoints | 
 
 
 class _PinnedPoints:
-    """Host memory for the points of one scan at a time, from which uploads are fastest."""
+    """Pinned host memory for the points of one scan at a time: it uploads fastest."""
 
     def __init__(self, backend: Any) -> None:
         self._backend = backend
@@ -147,7 +147,7 @@ class _PinnedPoints:
 
 
 def _limits(box: BodyConfig) -> tuple[float, ...]:
-    """For kernels: rear, front, right, left, bottom, top; returns below the vehicle are its own too."""
+    """For kernels: rear, front, right, left, bottom, top; returns below the vehicle belong to it too."""
     return box.rear, box.front, box.right, box.left, -math.inf, box.top
 
 

@@ -22,7 +22,7 @@ _MOST_SCANS = 2**31 - 1
 
 
 def program(config: VehicleConfig) -> Program:
-    """Exact: a point on a border falls on the same side as on the CPU."""
+    """An exact program: a point on a border is on the same side as on the CPU."""
     definitions = {
         "GROUP": _GROUP,
         "ALONG": ALONG,
@@ -37,8 +37,8 @@ def program(config: VehicleConfig) -> Program:
 
 
 class EgoMaskDevice:
-    """`ask` writes a query into the frame of slot 0; `graph` then answers it before the frame's other kernels, `fetch`
-    copies the answer, and `answer` reads it once it has arrived. Nothing is built before the first query.
+    """`ask` writes a query into the frame of slot 0, `graph` runs it before the frame's other kernels, `fetch` queues
+    the copies of the result, and `answer` reads them. The program is built at the first query.
     """
 
     def __init__(self, backend: Backend, config: VehicleConfig, buffers: Buffers, frames: ArgumentStruct) -> None:
@@ -52,7 +52,7 @@ class EgoMaskDevice:
         self._count = 0
 
     def ask(self, query: EgoQuery) -> None:
-        """For a scan that is described already; its remaining points are written to the input buffer."""
+        """Set the query of a scan whose frame is already written; the points that remain go to the input buffer."""
         self._reserve()
         record, self._asked = self._record, query
         self._count, self._pose[:] = record.count, query.T_vehicle_sensor.numbers
@@ -60,17 +60,17 @@ class EgoMaskDevice:
         if query.box is not None:
             self._box[:], record.points = query.box, 0
         if query.counts_cells:
-            self._scan = self._scan % _MOST_SCANS + 1  # cells keep the number: none is cleared
+            self._scan = self._scan % _MOST_SCANS + 1  # cells hold the scan number and need not be cleared
             record.ego_scan = self._scan
 
     @property
     def graph(self) -> CommandGraph:
-        """Recorded again when buffers have grown."""
+        """The command graph, recorded again when buffers have grown."""
         assert self._graph is not None
         return self._graph
 
     def fetch(self) -> None:
-        """Queue the copies of the answer to the host."""
+        """Queue the copies of the result to the host."""
         assert self._asked is not None
         if self._asked.box is not None:
             self._backend.fetch(self._mask, 0, self._count)
@@ -78,7 +78,7 @@ class EgoMaskDevice:
             self._backend.fetch(self._cells, 0, CELLS[0] * CELLS[1])
 
     def answer(self, found: EgoPoints) -> None:
-        """The answer, in arrays of the caller's own."""
+        """Write the result to `found`, in new arrays."""
         assert self._asked is not None
         if self._asked.box is not None:
             mask = self._mask.host[0, : self._count].view(np.bool_)

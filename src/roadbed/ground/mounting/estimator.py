@@ -14,6 +14,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
+from roadbed.ground.mounting.level_surfaces import in_words, level_surfaces, why_not_ground
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
 
 _RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
@@ -29,6 +30,8 @@ _FEWEST_CELLS = 20
 _ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector of eight
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
+_HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
+_DOUBTFUL, _SURE = 0.3, 0.8  # quality below which a mounting is doubtful, and from which it is not
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
@@ -61,7 +64,7 @@ class Mountings:
         if not (self.config.estimate or self.config.is_given):
             raise ConfigError(
                 f"mounting of {scan.sensor}: found none and ground.mounting.estimate off, expected it given: "
-                f"--mounting X Y Z ROLL PITCH YAW, Scan.T_vehicle_sensor, or ground.mounting.height, pitch and roll"
+                f"--height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
             )
         if scan.sensor not in self._estimators:
             self._estimators[scan.sensor] = MountingEstimator(self.config, scan.sensor)
@@ -159,18 +162,55 @@ class MountingEstimator:
         return bool(moved)
 
     def _look(self, points: Float32) -> _Sight:
+        """The ground's plane, with a note where it is unusual, doubtful or not where it was given."""
+        found = self._search(points)
+        note = found.note or (self._doubt(found, points) if self.config.height is None else self._missed(found, points))
+        return replace(found, note=note)
+
+    def _missed(self, found: _Sight, points: Float32) -> str:
+        """What to say where no ground lies at the given height."""
+        height = self.config.height
+        if height is None or found.plane.quality:
+            return ""
+        expected = f"no ground {height - _HINT:.2f} to {height + _HINT:.2f} m below {self.sensor}"
+        return f"{expected} (given height {height:g} m); {self._surfaces(found, points)}"
+
+    def _doubt(self, found: _Sight, points: Float32) -> str:
+        """Why an estimated mounting is doubtful; empty where it is not."""
+        plane = found.plane
+        if plane.quality >= _SURE:
+            return ""
+        why = f"confidence {plane.quality:.2f}"
+        if plane.quality >= _DOUBTFUL:
+            against = why_not_ground(self._mounting(found.T_level_sensor, plane).T_vehicle_sensor @ points)
+            if not against:
+                return ""
+            why += f", {against}"
+        said = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground, {why}"
+        return f"{said}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}"
+
+    def _surfaces(self, found: _Sight, points: Float32) -> str:
+        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
+        is_tilted = self.config.tilt != (None, None)
+        levels = level_surfaces(found.T_level_sensor @ points if is_tilted else points)
+        return f"level surfaces around the sensor: {in_words(levels)}"
+
+    def _search(self, points: Float32) -> _Sight:
         """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""
         config = self.config
         best = _Sight(Pose.identity(), self._plane(points, _USUAL_HEIGHTS), _USUAL_HEIGHTS)
-        if best.plane.trust >= _CONVINCING or config.height is not None:
+        if best.plane.trust >= _CONVINCING:
             return best
         if config.pitch is not None or config.roll is not None:
             turned = Pose.from_euler(pitch=math.radians(config.pitch or 0), roll=math.radians(config.roll or 0))
             given = _Sight(turned, self._plane(turned @ points, _ANY_HEIGHT))
             return given if given.plane.trust > best.plane.trust else best
+        if config.height is not None:
+            return best
         for start in starts(points):
-            plane = self._plane(start.T_level_sensor @ points, _ANY_HEIGHT)
-            if plane.trust > best.plane.trust + (_CLEARLY_BETTER if best.plane.trust else 0):
+            plane, other = self._plane(start.T_level_sensor @ points, _ANY_HEIGHT), best.plane.trust
+            needed = _HANGING * other if start.turn == UPSIDE_DOWN else other + _CLEARLY_BETTER if other else 0.0
+            if plane.trust > needed:
                 best = _Sight(start.T_level_sensor, plane, note=self._what_is_unusual(start, plane))
         if best.plane.quality and CAMERA not in best.note:
             return best
@@ -225,9 +265,11 @@ class MountingEstimator:
         config = self.config
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
         pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
-        if config.pitch is not None or config.roll is not None:
-            pitch = pose.pitch if config.pitch is None else math.radians(config.pitch)
-            roll = pose.roll if config.roll is None else math.radians(config.roll)
+        given = config.tilt
+        if given != (None, None):
+            pitch, roll = (
+                own if angle is None else math.radians(angle) for angle, own in zip(given, (pose.pitch, pose.roll))
+            )
             pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))

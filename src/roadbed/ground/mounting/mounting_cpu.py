@@ -11,8 +11,8 @@ import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, normal_equations, solve3
-from roadbed.kernels.simd import LANES, bits, load_points, numbers, smaller, splat, store, where, whole
-from roadbed.kernels.simd_reductions import chosen, how_many, look_up
+from roadbed.kernels.simd import LANES, lane_indices, load_points, mask_bits, minimum, splat, store, to_int32, where
+from roadbed.kernels.simd_reductions import compress, count_true, gather
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
 _NEAREST = F(1)  # m, closer returns are the vehicle's
@@ -50,15 +50,15 @@ def _list_low(points, k, index, rules, second_z, listed, n):
     squared, last = x * x + y * y, splat(F(side - 1))
     is_near = (squared < radius * radius) & (squared >= _NEAREST * _NEAREST) & (z > -highest * F(100))
     is_low = is_near & (z <= highest)
-    if not bits(is_low):
-        return how_many(is_near), 0, n
-    row, column = whole(smaller((y + radius) * scale, last)), whole(smaller((x + radius) * scale, last))
+    if not mask_bits(is_low):
+        return count_true(is_near), 0, n
+    row, column = to_int32(minimum((y + radius) * scale, last)), to_int32(minimum((x + radius) * scale, last))
     cell = where(is_low, row * side + column, splat(np.int32(0)))  # what is far away lies in none
-    is_lower = is_low & (z < look_up(second_z, cell, 0))
-    store(listed.cell, n, chosen(is_lower, cell))
-    store(listed.z, n, chosen(is_lower, z))
-    store(listed.index, n, chosen(is_lower, whole(numbers()) + splat(np.int32(index))))
-    return how_many(is_near), how_many(is_low), n + U(how_many(is_lower))
+    is_lower = is_low & (z < gather(second_z, cell, 0))
+    store(listed.cell, n, compress(is_lower, cell))
+    store(listed.z, n, compress(is_lower, z))
+    store(listed.index, n, compress(is_lower, to_int32(lane_indices()) + splat(np.int32(index))))
+    return count_true(is_near), count_true(is_low), n + U(count_true(is_lower))
 
 
 @inlined()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many scans that stand alone, several at a time on one device, with transfers beside compute."""
+"""Independent scans, several at a time on one device; transfers overlap with kernels."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from roadbed.ground.stcrf.device import StcrfDevice
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.device_selection import open_device
 
-_ENGINES = 3  # one receives scans while another computes and a third hands results back
-_SLOTS = 4  # scans that an engine computes at the same time
+_ENGINES = 3  # one uploads scans while another computes and a third downloads results
+_SLOTS = 4  # scans per engine
 T = TypeVar("T")
 
 
 class BatchStcrf:
-    """`run` takes frames with a tag each and gives results with their tags, in order; no prior is used or kept."""
+    """`run` takes tagged frames and yields tagged results in order; no prior is used or kept."""
 
     def __init__(self, backend: Backend, config: Config, wanted: int | None = None) -> None:
         self._engines = [StcrfDevice(open_device(backend.device), config, _SLOTS) for _ in range(_ENGINES)]

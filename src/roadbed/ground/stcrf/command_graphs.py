@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF's kernels in order, recorded once per kind of frame and played for every scan."""
+"""The kernels of the STCRF as command graphs, recorded once per type of frame and run for every scan."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from roadbed.ground.stcrf.start.start_device import CoarseLattice
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch, PhaseOrder
 
-# Phases that need nothing of another one and of what follows it, up to the next phase after both.
-_BESIDE = {"coarse": "thin_out", "slope_start": "coarse", "components": "measure"}
+# Phases that may run at the same time as another phase and its successors.
+_CONCURRENT_WITH = {"coarse": "thin_out", "slope_start": "coarse", "components": "measure"}
 
 
 class CommandGraphs:
-    """`of_frame`, `motion` and `alignment` are ready to run; `record` anew when buffers have grown."""
+    """The graphs `of_frame`, `motion` and `alignment`; call `record` again when buffers have grown."""
 
     def __init__(self, backend: Backend, config: Config, buffers: Buffers) -> None:
         self._backend, self._config, self._buffers = backend, config, buffers
@@ -34,19 +34,22 @@ class CommandGraphs:
         self._coarse = CoarseLattice(backend, config, buffers.slots) if config.ground.uses("coarse_start") else None
         self.record()
 
-    def of_frame(self, warm: bool, carried: bool = False, few: bool = True) -> tuple[CommandGraph, CommandGraph]:
-        """A whole frame, recorded at its first use: up to where it is known how much the prior knows of it, and the
-        rest. `carried`: the prior has a plane for every node, known or not, from which the coarse lattice starts;
-        `few`: with a prior fewer iterations are enough.
+    def of_frame(
+        self, warm: bool, carried: bool = False, few_iterations: bool = True
+    ) -> tuple[CommandGraph, CommandGraph]:
+        """The two graphs of a frame: sort, which also counts the nodes that the prior knows, and the rest.
+
+        `carried`: the prior has a plane for every node, from which the coarse lattice starts. `few_iterations`: use
+        `warm_iterations` if there is a prior.
         """
-        stcrf = self._stcrf
-        kind = (warm, stcrf.warm_iterations if warm and few else stcrf.iterations, warm and carried)
-        if kind not in self._frames:
-            sort, rest = self._sort(*kind[1:]), self._after_sort(*kind)
+        iterations = self._stcrf.warm_iterations if warm and few_iterations else self._stcrf.iterations
+        key = warm, iterations, warm and carried
+        if key not in self._frames:
+            sort, rest = self._sort(*key[1:]), self._after_sort(*key)
             order = order_of(rest) if self._backend.branches_are_free else None
             graph, program = self._backend.graph, self._program
-            self._frames[kind] = graph(program, sort), graph(program, rest, order)
-        return self._frames[kind]
+            self._frames[key] = graph(program, sort), graph(program, rest, order)
+        return self._frames[key]
 
     def record(self) -> None:
         graph = self._backend.graph
@@ -61,12 +64,12 @@ class CommandGraphs:
 
     @property
     def _over_rows(self) -> tuple[int, int]:
-        """The same, but a CPU's work-items take runs of nodes."""
+        """The same, but on a CPU each work-item takes a range of nodes."""
         return self._over_nodes if self._backend.device.lanes > 1 else self._runs
 
     @property
     def _over_points(self) -> tuple[int, int]:
-        """Enough work-groups to fill the device; each takes several tiles of a large scan, on a CPU a run of points."""
+        """Work-groups that fill the device: each takes several tiles of a large scan, on a CPU a range of points."""
         device = self._backend.device
         if device.lanes == 1:
             return self._runs
@@ -74,18 +77,18 @@ class CommandGraphs:
 
     @property
     def _runs(self) -> tuple[int, int]:
-        """Lone work-items, enough of them that a CPU's cores end together."""
+        """Work-groups of one work-item, so many that the cores of a CPU finish at about the same time."""
         return 32 * self._backend.device.units, 1
 
     def _launch(self, kernel: str, shape: tuple[int, int], *arguments: object) -> Launch:
         return Launch(kernel, *shape, arguments, self._slots)
 
     def _start(self, iterations: int) -> Any:
-        """The states from which the EM ends in the first buffer."""
+        """The state buffer from which the EM ends in the first one."""
         return self._buffers.states[iterations % 2]
 
     def _sort(self, iterations: int, carried: bool) -> list[Launch]:
-        """The first kernels of a frame, in order: points to their nodes, and what the prior knows of these."""
+        """The first kernels of a frame: sort points by node, and count the nodes that the prior knows."""
         b, coarse, capacity = self._buffers, self._coarse, np.int32(self._buffers.capacity)
         start = self._start(iterations)
         coarse_start = (coarse.start(carried), coarse.expected) if coarse else (start, b.expected)
@@ -109,8 +112,8 @@ class CommandGraphs:
         launches += self._select() if selects(self._config) else []
         if coarse:
             launches += coarse.launches(b.frames, carried)
-            spread = (b.frames, coarse.result, b.priors, self._start(iterations), b.expected, np.int32(carried))
-            launches.append(self._launch("spread", self._over_nodes, *spread))
+            blend = (b.frames, coarse.result, b.priors, self._start(iterations), b.expected, np.int32(carried))
+            launches.append(self._launch("blend_coarse", self._over_nodes, *blend))
         return [*launches, *self._iterations(iterations, warm), *self._labelling()]
 
     def _isolated(self) -> list[Launch]:
@@ -129,12 +132,12 @@ class CommandGraphs:
     def _select(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device
         low_points = self._coarse.points if self._coarse else b.surface
-        per_kind = device.units  # work-groups for each kind of nodes that more than LANES work-items share
+        per_class = device.units  # work-groups for each size class of nodes that more than LANES work-items share
         arguments = (
             b.frames, b.moving, b.non_ground, b.segments, b.sorted, b.lists, b.cursors, low_points, b.tallies,
-            np.int32(b.capacity), np.int32(per_kind), np.int32(b.moving_capacity),
+            np.int32(b.capacity), np.int32(per_class), np.int32(b.moving_capacity),
         )  # fmt: skip
-        groups = 2 * per_kind + -(-self._nodes * device.lanes // GROUP)
+        groups = 2 * per_class + -(-self._nodes * device.lanes // GROUP)
         shape = self._runs if device.lanes == 1 else (groups, GROUP)
         launches = [self._launch("select_points", shape, *arguments)]
         if device.lanes > 1 and self._stcrf.points_per_node:
@@ -143,7 +146,7 @@ class CommandGraphs:
         return launches
 
     def _iterations(self, iterations: int, warm: bool) -> list[Launch]:
-        """EM launches from one state buffer to the other; the posterior is left in the first."""
+        """EM launches that alternate between two state buffers; the posterior ends in the first."""
         stcrf, b = self._stcrf, self._buffers
         layout = EmLayout.of(self._backend.device, *lattice_of(self._config.ground).shape, stcrf.points_per_node)
         per_slot = np.int32(b.capacity)
@@ -154,7 +157,7 @@ class CommandGraphs:
             sigma = early if 2 * k < iterations else stcrf.sigma_up
             arguments = (
                 b.frames, source, target, b.priors, b.expected, b.segments, b.sorted, b.lists, b.cursors, b.surface,
-                b.seen, per_slot, np.int32(layout.whole), np.int32(layout.per_kind), np.float32(exponent(sigma)),
+                b.seen, per_slot, np.int32(layout.whole_node), np.int32(layout.per_class), np.float32(exponent(sigma)),
                 np.float32(stcrf.gamma if warm else 0), np.int32(k == iterations - 1),
             )  # fmt: skip
             launches.append(self._launch("iterate", (layout.groups, layout.size), *arguments))
@@ -165,7 +168,7 @@ class CommandGraphs:
         over_points, over_nodes = self._over_points, self._over_nodes
         launches = []
         if LabelRules.of(self._config).around:
-            over, state = b.rank, b.states[0]  # ranks are no longer needed: heights take their room
+            over, state = b.rank, b.states[0]  # the heights reuse the buffer of the ranks
             measure = (b.frames, b.located, b.segments, b.sorted, b.surface, over, b.tallies)
             decide = (b.frames, b.located, over, b.tallies, b.node_classes, state, b.non_ground, b.decisions, capacity)
             launches = [
@@ -175,16 +178,26 @@ class CommandGraphs:
                 self._launch("decide", over_points, *decide),
             ]
         outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
-        islands = (("join_clean", b.clean), ("count_clean", b.judged, b.clean, b.clean_sizes))
-        ends = b.states[1], b.states[0], b.expected, b.reported  # the EM before its last iteration, and after
-        judge = ("find_clean", b.surface, b.seen, *ends, b.judged, b.clean, b.clean_sizes)
+        components = (("join_clean", b.clean), ("count_clean", b.doubts, b.clean, b.clean_sizes))
+        states = b.states[1], b.states[0]  # before and after the last iteration of the EM
+        find_clean = (
+            "find_clean",
+            b.surface,
+            b.seen,
+            *states,
+            b.expected,
+            b.reported,
+            b.doubts,
+            b.clean,
+            b.clean_sizes,
+        )
         reported = b.reported if self._ground.uses("seen_only") else b.surface
         if self._ground.uses("seen_only"):
             launches += [
                 replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="components")
-                for kernel, *arguments in (judge, *(islands if self._ground.uses("small_components") else ()))
+                for kernel, *arguments in (find_clean, *(components if self._ground.uses("small_components") else ()))
             ]
-        nodes = b.surface, reported, b.seen, b.judged, b.clean, b.clean_sizes
+        nodes = b.surface, reported, b.seen, b.doubts, b.clean, b.clean_sizes
         given = (b.frames, b.located, *nodes, b.tallies, b.non_ground, b.decisions)
         return [*launches, self._launch("label", over_points, *given, *outputs, capacity)]
 
@@ -194,20 +207,12 @@ class CommandGraphs:
 
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)
-        # Samples lie where the sorted points will: those come later.
-        sample = (
-            b.frames,
-            b.input_buffer,
-            b.non_ground,
-            b.priors,
-            b.sorted,
-            b.sample_counts,
-            b.samples_found,
-            capacity,
-        )
+        # Samples use the buffer of the sorted points, which are written later.
+        samples = b.sorted, b.sample_counts, b.samples_found
+        sample = (b.frames, b.input_buffer, b.non_ground, b.priors, *samples, capacity)
         launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fitting = GROUP if self._backend.device.lanes > 1 else 1
-        fit = (b.frames, b.sorted, b.sample_counts, b.samples_found, *b.fit_parts, b.fit.buffer)
+        fit = (b.frames, *samples, *b.fit_parts, b.fit.buffer)
         for k, sigma in enumerate(FIT_SIGMAS):
             step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
             launches.append(self._launch("fit_tilt", (FIT_GROUPS, fitting), *step))
@@ -215,14 +220,14 @@ class CommandGraphs:
 
 
 def order_of(launches: Sequence[Launch]) -> PhaseOrder:
-    """Phases one after the other, except those that may run beside others."""
+    """Phases in sequence, except those of _CONCURRENT_WITH."""
     order: dict[str, tuple[str, ...]] = {}
-    ends: list[str] = []  # what the next phase waits for
+    ends: list[str] = []  # the phases that the next one waits for
     for launch in launches:
         phase = launch.phase or launch.kernel
         if phase in order:
             continue
-        beside = order.get(_BESIDE.get(phase, ""))
-        order[phase] = tuple(ends) if beside is None else beside
-        ends = [phase] if beside is None else [*ends, phase]
+        start = order.get(_CONCURRENT_WITH.get(phase, ""))
+        order[phase] = tuple(ends) if start is None else start
+        ends = [phase] if start is None else [*ends, phase]
     return order

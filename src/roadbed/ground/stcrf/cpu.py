@@ -40,6 +40,7 @@ from roadbed.ground.stcrf.model import (
     SLOPE_WEIGHT,
     SMALL_COMPONENT,
     SMALLEST_FIT,
+    SMALLEST_OVERLAP,
     WALL_HIGH,
     WALL_LOW,
 )  # fmt: skip
@@ -121,7 +122,7 @@ class StcrfCpu:
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
-        self._warm = self._alone = False  # whether the frame uses the prior, and is computed by this thread alone
+        self._warm = self._single_thread = False  # this frame uses the prior, and is computed by this thread only
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._started: tuple[FrameInput, Alignment | None]
         self._timings: dict[str, float] = {}
@@ -157,7 +158,7 @@ class StcrfCpu:
     def output(self, given: FrameInput) -> FrameOutput:
         timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
-        self._warm, self._alone = given.warm, count < _POINTS
+        self._warm, self._single_thread = given.warm, count < _POINTS
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -168,7 +169,7 @@ class StcrfCpu:
             few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
             stcrf = self.config.stcrf
             rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
-            run_em(self._fine, shaping, rules, self._alone)
+            run_em(self._fine, shaping, rules, self._single_thread)
         with timed(timings, "label"):
             self._label(points, out)
         with timed(timings, "surface"):
@@ -191,27 +192,27 @@ class StcrfCpu:
         out = SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._listed)
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
-        room = self._sort_alone if self._alone else self._sort_room
+        room = self._sort_alone if self._single_thread else self._sort_room
         sorting = scan, known, pose, self._fine.shape, room, out
-        parallel_region(sort_by_node, SORT_PHASES, *sorting, alone=self._alone)
+        parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
 
     def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node."""
         stcrf, fine = self.config.stcrf, self._fine
-        fine.cut(self._alone)
-        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        fine.cut(self._single_thread)
+        chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
-        share_points(points.start, points.listed, stcrf.points_per_node, *room)
+        share_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         if self._isolated is not None:
-            self._isolated.mark(points, chunks, self._alone)
+            self._isolated.mark(points, chunks, self._single_thread)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
-        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.listed)
+        shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
         given = chunks, points, fine.shape, self._selection, moves, self._low, shaping
-        parallel_region(select_points, 1, *given, alone=self._alone)
+        parallel_region(select_points, 1, *given, single_thread=self._single_thread)
         return shaping
 
     def _make_selection(self) -> Selection:
@@ -234,24 +235,27 @@ class StcrfCpu:
         fine, coarse, reach = self._fine, self._coarse, reach_of(self.config)
         # Nodes whose points are all left out are computed too: those points get heights like all others.
         written = fine.information, fine.written, fine.data[np.newaxis], fine.data_ends
-        begin_active_columns(points.listed, self._warm, fine.shape, reach, fine.spans, fine.prior, *written)
+        begin_active_columns(
+            points.active_nodes, self._warm, fine.shape, reach, fine.active_columns, fine.prior, *written
+        )
         self._level_at = None if self._warm and self._carries else F(road)
         if self._level_at is not None:
-            fill_expected(fine.expected, fine.spans, self._level_at)
+            fill_expected(fine.expected, fine.active_columns, self._level_at)
         if coarse is not None:
             carried = fine.prior_mean if self._level_at is None else None
-            coarse.find(points, vehicle, road, carried, self._alone)
-            coarse.to_fine(fine.spans, fine.expected if carried is None else carried, fine.expected, self._grain)
+            coarse.find(points, vehicle, road, carried, self._single_thread)
+            before = fine.expected if carried is None else carried
+            coarse.to_fine(fine.active_columns, before, fine.expected, self._grain)
 
     @property
     def _grain(self) -> int:
         """Rows of nodes that are worth a thread."""
-        return self._fine.shape.rows + 2 if self._alone else -(-_NODES // self._fine.shape.columns)
+        return self._fine.shape.rows + 2 if self._single_thread else -(-_NODES // self._fine.shape.columns)
 
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
         fine = self._fine
-        return float(share_known(points.listed, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
+        return float(share_known(points.active_nodes, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
 
     def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
         """Of the fine lattice, with a prior or without."""
@@ -291,9 +295,9 @@ class StcrfCpu:
         places = self._node_classes, self._pillar_positions
         before = self._votes, self._listed_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
-        chunks = self._point_chunks[:2] if self._alone else self._point_chunks
+        chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
-        parallel_region(label_points, LABEL_PHASES, *given, alone=self._alone)
+        parallel_region(label_points, LABEL_PHASES, *given, single_thread=self._single_thread)
         self._listed, self._listed_before = self._listed_before, self._listed
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
@@ -303,14 +307,14 @@ class StcrfCpu:
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
-        given = fine.posterior, EmArrays.of(fine), self._warm, fine.spans, rules, self._evidence, layers
+        given = fine.posterior, EmArrays.of(fine), self._warm, fine.active_columns, rules, self._evidence, layers
         describe = describe_surface
-        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, alone=self._alone)
+        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
         if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
             drop_small_components(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
         if uses("seen_only") and uses("neighbour_disagreement"):
-            compute_variance(fine.spans, self._evidence, rules, variance)
+            compute_variance(fine.active_columns, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:
@@ -318,19 +322,20 @@ class StcrfCpu:
         fine = self._fine
         if self.config.uses("seen_only"):
             self._carry_outside()
-            seen = EmArrays.of(fine), fine.posterior, fine.spans, self._warm, fine.prior_ends, fine.prior_mean
+            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, self._warm, fine.prior_ends, fine.prior_mean
             parallel_for(keep_seen, fine.shape.rows, *seen, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
 
     def _carry_outside(self) -> None:
-        """What was expected of nodes outside of the spans, where the last frame had no use for it."""
+        """What was expected of nodes outside of the active columns, where the last frame had no use for it."""
         fine = self._fine
         if self._coarse is not None:
             if self._level_at is not None:
                 fine.prior_mean[:, 0], fine.prior_mean[:, 1:] = self._level_at, 0
-            self._coarse.spread_outside(fine.spans, fine.prior_mean, self._grain)
+            planes = fine.prior_mean
+            self._coarse.to_fine(fine.active_columns, planes, planes, self._grain, inside=False)
 
     def forget(self) -> None:
         self._fine.prior[:], self._fine.prior_ends[:] = 0, 0
@@ -356,7 +361,7 @@ class StcrfCpu:
             origin = F(motion.x0), F(motion.y0)
             weak = F(HEIGHT_WEIGHT), F(SLOPE_WEIGHT)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
-            grain = fine.shape.rows if self._alone else 1
+            grain = fine.shape.rows if self._single_thread else 1
             parallel_for(transport, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
             fine.data_ends[0], fine.data_ends[1] = 1, fine.shape.columns + 1
             fine.take_prior()
@@ -384,8 +389,10 @@ class StcrfCpu:
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
-        n = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
+        n, over = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
+        if over >= FEWEST_SAMPLES and n < SMALLEST_OVERLAP * F(over):
+            return Misalignment(lift, slope_x, slope_y, n / over, fits=False)
         if n < FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)

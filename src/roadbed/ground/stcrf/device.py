@@ -32,7 +32,6 @@ from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.command_graphs import CommandGraphs
 from roadbed.ground.stcrf.model import (
     ENOUGH_PRIOR,
-    FEWEST_SAMPLES,
     FRAME,
     HEIGHT,
     HEIGHT_WEIGHT,
@@ -122,7 +121,7 @@ class StcrfDevice:
                 self.backend.finish()  # before the memory of the outputs that it writes is handed back
                 self._queue(warm=False)
             elif few and self._knows_too_little(*self._buffers.overlap.host[0].tolist()):
-                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few=False))
+                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
             output = self._output(0, self._timings, self._left())
             if queried:
                 self._ego.answer(output.ego)
@@ -263,7 +262,7 @@ class StcrfDevice:
         record.has_non_ground = excluded is not None
         if isinstance(excluded, SensorViews):
             record.sensors = len(excluded.origins)
-            self._visibility.look(excluded, slot)
+            self._visibility.set_views(excluded, slot)
             self._looks = True
         elif excluded is not None:
             mask, start = excluded.view(np.uint8), slot * self._buffers.capacity
@@ -311,7 +310,7 @@ class StcrfDevice:
         if self._returns_device_arrays:
             buffers.renew_outputs()
         elif self.slots == 1:
-            buffers.hand_out(_brought(self.wanted & self.fetched))
+            buffers.take_outputs(_brought(self.wanted & self.fetched))
         label, probability, height, layers = (output.addresses for output in buffers.outputs())
         for k, record in enumerate(self._records):
             record.warm, record.wanted = warm, self.wanted
@@ -324,7 +323,7 @@ class StcrfDevice:
     def _prepare_outputs(self) -> None:
         """Memory for what the next frame brings to the host, while the device works on this one."""
         if self.slots == 1 and not self._returns_device_arrays:
-            self._buffers.lay_out(_brought(self.wanted & self.fetched))
+            self._buffers.allocate_outputs(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
@@ -391,6 +390,6 @@ def _brought(outputs: int) -> tuple[str, ...]:
     return ("label", *(name for name, bit in bits.items() if outputs & bit))
 
 
-def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, samples: float, fits: float) -> Any:
+def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, known: float, fits: float) -> Any:
     """What the kernels found, None where too little of the prior surface is known."""
-    return None if samples < FEWEST_SAMPLES else Misalignment(lift, slope_x, slope_y, share, bool(fits))
+    return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None

@@ -82,7 +82,7 @@ class Stcrf:
             mounting = self._mountings.of(scan, diagnostics)
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
-            moment = self._timeline.judge(scan.time, (scan.sensor,), T_world_vehicle)
+            moment = self._timeline.update(scan.time, (scan.sensor,), T_world_vehicle)
             diagnostics.extend(moment.diagnostics)
             pose, warm = self._grid.follow(T_world_vehicle, mounting, moment)
             given = self._input(scan, mounting, pose, moving, warm, excluded)

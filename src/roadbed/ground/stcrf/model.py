@@ -113,6 +113,7 @@ NEAR_SAMPLE = _F(0.1)  # m, samples that lie on the surface
 FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
 FIT_STEPS = len(FIT_SIGMAS)
 SMALLEST_FIT = 0.3  # share of the samples on the surface from which a scan fits it
+SMALLEST_OVERLAP = _F(0.2)  # share of the points over firm nodes that must be samples: else the prior is wrong
 LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected
 
 # Counters of a node, as planes of one array.

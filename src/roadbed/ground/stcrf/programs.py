@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The STCRF's device programs: which kernel files they have and what the kernels know when they are compiled."""
+"""The device programs of the STCRF: their kernel files and compile-time definitions."""
 
 from __future__ import annotations
 
@@ -35,39 +35,39 @@ _PARTS = (
 )  # fmt: skip
 _COARSE_PARTS = ("frame", "em/em", "em/em_rows", "start/slope_start", "start/first_surface")
 GROUP = 256
-FEW, SOME, MANY = 4, 64, 512  # points up to which one, eight and 32 work-items share a node; beyond, a work-group
-TEAM = 512  # work-items of a work-group of the coarse start, where it is one launch
-SPARE = 7  # points of no weight behind the last: CPU devices read eight at a time
-BAND_WORDS = 3  # five bands of 16 bits each, then the mark of a wall
-_MOST_SQUARES = 64  # pillars per node that local memory holds
+FEW, SOME, MANY = 4, 64, 512  # points up to which 1, 8 and 32 work-items share a node; beyond, a whole work-group
+TEAM = 512  # work-items of a work-group of the coarse start as one launch
+SPARE = 7  # padding points behind the last one: CPU devices read eight at a time
+BAND_WORDS = 3  # words per pillar: five bands of 16 bits each, then the mark of a wall
+_MOST_SQUARES = 64  # pillars per node that fit in local memory
 
 
 class EmLayout(NamedTuple):
-    """Work-groups of an EM iteration: for nodes that take a whole one, for each other kind of listed ones, in all."""
+    """Work-groups of an EM iteration: for nodes of a whole group each, for each other size class, and in total."""
 
-    whole: int
-    per_kind: int
+    whole_node: int
+    per_class: int
     groups: int
     size: int = GROUP
 
     @classmethod
     def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
-        """`limit`: points per node at most, or 0. Two groups per unit run at the same time; more make others wait, but
-        nodes of few points leave a small device soon."""
+        """`limit`: the largest number of points per node, or 0. Two groups per compute unit run at a time; groups for
+        nodes of few points may exceed that, because they end soon."""
         if device.lanes > 1:
-            few, whole = -(-rows * columns // GROUP), max(device.units // (3 if 0 < limit <= MANY else 2), 1)
-            per_kind = max((2 * device.units - few - whole) // 2, 2 * device.units // 5, 1)
-            return cls(whole, per_kind, whole + 2 * per_kind + few)
-        return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # a CPU's work-items take some rows each
+            few, whole_node = -(-rows * columns // GROUP), max(device.units // (3 if 0 < limit <= MANY else 2), 1)
+            per_class = max((2 * device.units - few - whole_node) // 2, 2 * device.units // 5, 1)
+            return cls(whole_node, per_class, whole_node + 2 * per_class + few)
+        return cls(0, 0, min(8 * device.units, -(-rows // 4)), 1)  # work-items of a CPU take some rows each
 
 
 def exponent(sigma: float) -> float:
-    """exp(-dz^2 / (2 sigma^2)) as a power of two: the factor of dz^2."""
+    """The factor of dz^2 in the exponent of exp(-dz^2 / (2 sigma^2)) as a power of two."""
     return -0.5 * math.log2(math.e) / sigma**2
 
 
 def selects(config: Config) -> bool:
-    """Whether some points are kept from shaping the surface."""
+    """Whether points are selected: some do not shape the surface, or pillars are counted."""
     ground = config.ground
     some_points = (
         ground.uses("wall_pillars")
@@ -79,7 +79,7 @@ def selects(config: Config) -> bool:
 
 
 def tally_words(config: Config) -> int:
-    """Words per slot that the labels count in: pillars, nodes, cells of the vote; a multiple of four."""
+    """Words per slot of the label counters: pillars, nodes and vote cells; a multiple of four."""
     if not LabelRules.of(config).around:
         return 4
     lattice, side = lattice_of(config.ground), side_of(config.ground)
@@ -89,21 +89,21 @@ def tally_words(config: Config) -> int:
 
 
 def fine_program(config: Config) -> Program:
-    """Everything but the coarse lattice's EM."""
+    """All kernels except those of the coarse lattice."""
     return _program(_PARTS, _definitions(config))
 
 
 def coarse_program(config: Config) -> Program:
-    """The EM on the wide lattice."""
+    """The EM on the coarse lattice."""
     stcrf, ratio = config.ground.stcrf, ratio_of(config.ground)
     fine = _definitions(config)
-    wide = {
+    coarse = {
         "COLUMNS": fine["COARSE_COLUMNS"],
         "ROWS": fine["COARSE_ROWS"],
         "NODES": fine["COARSE_NODES"],
         "SPACING": stcrf.spacing * ratio,
         "HEIGHT_INFORMATION": HEIGHT_WEIGHT,
-        # Over a wide node a slope matters more: its information grows with the lever arm.
+        # A coarse node has a longer lever arm, with which the information of its slope grows.
         "SLOPE_INFORMATION": SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1),
         "TEAM": TEAM,
         "COARSE_UP": exponent(COARSE_SIGMA_UP),
@@ -113,9 +113,9 @@ def coarse_program(config: Config) -> Program:
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
         "FEW": 0,  # every coarse node is listed
         "COARSE_START": False,
-        "SEEN_ONLY": False,  # asked of the fine lattice alone
+        "SEEN_ONLY": False,  # a rule of the fine lattice
     }
-    return _program(_COARSE_PARTS, fine | wide, "runtime/group_messages.cl")
+    return _program(_COARSE_PARTS, fine | coarse, "runtime/group_messages.cl")
 
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float], *shared: str) -> Program:
@@ -137,7 +137,7 @@ def _definitions(config: Config) -> dict[str, int | float]:
     rules = LabelRules.of(config)
     return {
         "GROUP": GROUP,
-        # Nodes that are thinned out are listed beyond MANY.
+        # Nodes that are thinned out are in the class above MANY.
         **{name: min(points, limit or points) for name, points in (("FEW", FEW), ("SOME", SOME), ("MANY", MANY))},
         "COLUMNS": columns,
         "ROWS": rows,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The labelling rules of a configuration in the form the kernels take."""
+"""The labelling rules of a configuration, for kernels."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from roadbed.config import Config
 from roadbed.config.ground import GroundRule
 from roadbed.ground.stcrf.model import LOW_ISOLATED_DEPTH, LOW_OUTLIER_DEPTH
 
-_LOOKS_AROUND: tuple[GroundRule, ...] = (
+_USE_SURROUNDINGS: tuple[GroundRule, ...] = (
     "pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "foot_by_support", "vote",
 )  # fmt: skip
-_NO_OUTLIER = 100.0  # m, deeper than the lattice is looked at
+_NO_OUTLIER = 100.0  # m, deeper than any point
 
 
 class LabelRules(NamedTuple):
-    """Switches and heights (m above the surface, float32). Device kernels get them as RULE_NAME."""
+    """Switches, and heights above the surface, m. Device kernels get them as RULE_NAME definitions."""
 
-    around: bool  # whether any rule looks beyond the point's own height
+    around: bool  # some rule uses more than the height of the point itself
     sigma_up: np.float32  # of the E-step, for the ground probability
     sigma_down: np.float32
     low_outlier: np.float32  # m below the surface
@@ -44,7 +44,7 @@ class LabelRules(NamedTuple):
     def of(cls, config: Config) -> LabelRules:
         ground, labels, f = config.ground, config.ground.labels, np.float32
         return cls(
-            around=any(ground.uses(rule) for rule in _LOOKS_AROUND),
+            around=any(ground.uses(rule) for rule in _USE_SURROUNDINGS),
             sigma_up=f(ground.stcrf.sigma_up),
             sigma_down=f(ground.stcrf.sigma_down),
             low_outlier=f(LOW_OUTLIER_DEPTH if ground.uses("low_outliers") else _NO_OUTLIER),

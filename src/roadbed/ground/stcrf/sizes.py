@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many nodes, pillars and parts a configuration makes, the same for every engine."""
+"""Sizes that follow from a configuration (nodes, pillars, cells), the same for every engine."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from roadbed.ground.stcrf.model import (
 
 
 def lattice_of(config: GroundConfig) -> Grid:
-    """The nodes, with the vehicle at the origin."""
+    """The lattice of nodes, with the vehicle at the origin."""
     return Grid.centred(config.stcrf.length, config.stcrf.width, config.stcrf.spacing)
 
 
 def ratio_of(config: GroundConfig) -> int:
-    """Nodes along a coarse node."""
+    """Fine nodes along a coarse node."""
     return max(1, round(COARSE_SPACING / config.stcrf.spacing))
 
 
@@ -36,17 +36,17 @@ def side_of(config: GroundConfig) -> int:
 
 
 def low_side_of(config: GroundConfig) -> int:
-    """Parts along a node whose lowest point enters the coarse start."""
+    """Cells along a node whose lowest points enter the coarse start."""
     return max(1, round(config.stcrf.spacing / COARSE_CELL))
 
 
 def height_weight(config: GroundConfig) -> float:
-    """Effective points of the expected height of a fine node."""
+    """Weight of the expected height of a fine node, in effective points."""
     return COARSE_HEIGHT_WEIGHT if config.uses("coarse_start") else HEIGHT_WEIGHT
 
 
 def reach_of(config: GroundConfig) -> int:
-    """Nodes beyond the data that are computed."""
+    """Number of nodes around the data that are computed too."""
     return REACH if config.uses("seen_only") else REACH_OF_ALL
 
 
@@ -56,15 +56,15 @@ def isolated_reach(spacing: float) -> int:
 
 
 def check_memory_for(config: GroundConfig) -> None:
-    """Refuse a lattice that does not fit the host, before anything is allocated."""
+    """Raise before anything is allocated if the lattice does not fit in host memory."""
     lattice, stcrf, pillars = lattice_of(config), config.stcrf, side_of(config) ** 2
-    # Information and planes, counters and anchors; bands and votes of pillars; lowest points; one frame given out.
+    # Bytes: information, planes and counters; bands and votes of pillars; lowest points; one returned frame.
     per_node = 330 + pillars * 24 + 24 * low_side_of(config) ** 2 + 20
     size = f"{stcrf.length:g} x {stcrf.width:g} m at {stcrf.spacing:g} m"
     check_memory(f"ground.stcrf: {size} ({lattice.size:,} nodes)", lattice.size * per_node)
 
 
 def alignment_stride(points: int) -> int:
-    """Every so many-th point of a scan is compared with the prior surface."""
+    """The alignment compares every stride-th point of a scan with the prior surface."""
     stride = max(4, points // ALIGNMENT_POINTS)
     return stride if points >= 4 * stride else 1

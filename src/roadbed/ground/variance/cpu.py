@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid variance's engine on the CPU."""
+"""Engine of the grid-variance method on the CPU."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.progress import announce
 
 F = np.float32
-_BYTES_PER_CELL = 60  # counts of two or more threads, statistics, one frame given out
+_BYTES_PER_CELL = 60  # counts per thread, statistics, the arrays of one returned frame
 
 
 class VarianceCpu:
-    """Buffers that grow with the scans, and the two kernels that fill them."""
+    """Buffers that grow with the scans, and calls of the two kernels."""
 
     def __init__(self, config: VarianceConfig) -> None:
         self.grid = lattice_of(config)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid variance's engine on an accelerator, in the report's six phases; labels equal the CPU's on every point."""
+"""Engine of the grid-variance method on an accelerator: one kernel per phase of the report. Labels equal the CPU's."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from roadbed.core.frames import VarianceCells
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.model import (
-    CELLS_WANTED,
+    CELL_LAYERS,
     FRAME,
     GROUP,
     HEIGHT,
-    KINDS,
     PROBABILITY,
+    SIZE_CLASSES,
     TILE,
     lattice_of,
     output_of,
@@ -32,17 +32,17 @@ _BYTES_PER_POINT = 12 + 8 + 4 + 8 + 9
 
 
 class VarianceDevice:
-    """Every phase on the device; nothing is allocated while scans keep their size."""
+    """All phases run on the device; nothing is allocated while scans keep their size."""
 
     def __init__(self, backend: Backend, config: VarianceConfig) -> None:
         if not backend.device.has_double:
             raise DeviceError(f"{backend.device.name}: grid variance needs double precision, which this device lacks")
         self.backend, self.grid = backend, lattice_of(config)
-        self.wanted = PROBABILITY | HEIGHT | CELLS_WANTED
+        self.wanted = PROBABILITY | HEIGHT | CELL_LAYERS
         self._program = backend.build(program(config))
         zeros, cells = backend.zeros, self.grid.size
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
-        self._cursors, self._lists = zeros(KINDS + 1, np.int32), zeros(KINDS * cells, np.int32)
+        self._cursors, self._lists = zeros(SIZE_CLASSES + 1, np.int32), zeros(SIZE_CLASSES * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
         self._frames = backend.staging_buffer(FRAME.itemsize)
         self._cell_statistics = backend.output((1, 4, cells), np.float32)
@@ -66,23 +66,23 @@ class VarianceDevice:
         self._graph = self.backend.graph(self._program, self._launches())
 
     def _launches(self) -> list[Launch]:
-        """The report's phases."""
+        """The report's phases in order."""
         device, grid = self.backend.device, self.grid
         over_points = max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
         over_cells = -(-grid.size // GROUP)
         over_tiles = -(-grid.columns // TILE) * -(-grid.rows // TILE)
         reducing = over_cells if device.lanes == 1 else 4 * device.units
-        points, found = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
-        listed = (self._segments, self._cursors, self._lists, self._statistics)
+        points, results = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
+        grouping = (self._segments, self._cursors, self._lists, self._statistics)
         cells = (self._cell_statistics.buffer, self._cell_counts.buffer)
         outputs = (self._label.buffer, self._probability.buffer, self._height.buffer)
         phases = (
             ("assign", over_points, (self._frames, self._input_buffer, *points, self._counts, self._cursors)),
-            ("group_cells", over_cells, (self._counts, *listed)),
+            ("group_cells", over_cells, (self._counts, *grouping)),
             ("scatter", over_points, (self._frames, *points, self._segments, self._grouped)),
-            ("reduce", reducing, (self._grouped, *listed)),
-            ("classify", over_tiles, (self._frames, self._segments, *found, *cells)),
-            ("label_points", over_points, (self._frames, *points, *found, *outputs)),
+            ("reduce", reducing, (self._grouped, *grouping)),
+            ("classify", over_tiles, (self._frames, self._segments, *results, *cells)),
+            ("label_points", over_points, (self._frames, *points, *results, *outputs)),
         )
         return [Launch(kernel, groups, GROUP, arguments) for kernel, groups, arguments in phases]
 
@@ -92,7 +92,7 @@ class VarianceDevice:
         self._graph.run()
 
     def profile(self, points: Any) -> dict[str, float]:
-        """Seconds of the transfers and of each kernel; the scan of the report's large groups is in `group_cells`."""
+        """Seconds of the transfers and of each kernel; `group_cells` includes the report's prefix sum."""
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
             self._enqueue_arguments(points)
@@ -126,7 +126,7 @@ class VarianceDevice:
         count = int(self._frame["count"][0])
         for output in (self._label, self._probability, self._height):
             self.backend.fetch(output, 0, count)
-        if self.wanted & CELLS_WANTED:
+        if self.wanted & CELL_LAYERS:
             self.backend.fetch(self._cell_statistics, 0, 4 * self.grid.size)
             self.backend.fetch(self._cell_counts, 0, self.grid.size)
         self.backend.finish()
@@ -134,7 +134,7 @@ class VarianceDevice:
     def frame(self, points: Any) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
-            self._hand_out()
+            self._reallocate_outputs()
             self.queue(points)
         with timed(timings, "device"):
             self.fetch()
@@ -143,10 +143,10 @@ class VarianceDevice:
         label, probability, height = (out.host[0, :count] for out in outputs)
         return output_of(self._cells(), (label, probability, height), timings)
 
-    def _hand_out(self) -> None:
-        """New memory on the host for what the caller was given of the last frame."""
-        given = (self._label, self._probability, self._height, self._cell_statistics)
-        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(given)
+    def _reallocate_outputs(self) -> None:
+        """New host arrays for the results: the caller owns those of the last frame."""
+        outputs = (self._label, self._probability, self._height, self._cell_statistics)
+        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(outputs)
 
     def _cells(self) -> VarianceCells:
         shape = self.grid.shape

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grid variance: cells whose heights vary little are ground, and so are their points near the mean height.
+"""Grid variance: a cell whose heights vary little is ground, and so are its points near the mean height.
 
-Every scan stands alone, in the axes of its points: neither mounting nor odometry is used.
+Each scan is segmented by itself, in the axes of its points: neither the mounting nor odometry is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from roadbed.ground.variance.model import lattice_of
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 
-_MOUNTING = Mounting(T_vehicle_sensor=Pose.identity(), estimated=False)  # points are taken in their own axes
+_MOUNTING = Mounting(T_vehicle_sensor=Pose.identity(), estimated=False)  # points stay in their own axes
 
 
 class VarianceEngine(Protocol):
@@ -42,14 +42,14 @@ class GridVariance:
         self.engine = _engine(config, backend)
 
     def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
-        """Nothing is computed before the result is asked for; moving cells are not used."""
+        """The scan is segmented when the result is asked for; moving cells are not used."""
         mask = ego.mask(scan)
         return Started(_MOUNTING, partial(self._segment, ego.removed(scan, mask), mask))
 
     def _segment(self, scan: Scan, ego_mask: NDArray[np.bool_] | None = None) -> Segmented:
         output = self.engine.frame(scan.points)
-        given = self.grid, _MOUNTING.T_vehicle_sensor, _MOUNTING, scan.T_world_sensor
-        return Segmented(output, *given, timings=output.timings, ego_mask=ego_mask)
+        poses = self.grid, _MOUNTING.T_vehicle_sensor, _MOUNTING, scan.T_world_sensor
+        return Segmented(output, *poses, timings=output.timings, ego_mask=ego_mask)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         yield from ((scan, self._segment(scan)) for scan in scans)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the CPU and the devices share of grid variance: sizes, constants, the frame's structure, the program."""
+"""Constants, argument struct and device program of the grid-variance method, shared by the CPU and devices."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from roadbed.ground.engine import FrameOutput
 from roadbed.runtime.program import Program
 
 GROUP = 256
-TILE = 16  # cells along a tile of the classification
-KINDS = 7  # of cells, by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 and more
+TILE = 16  # cells along a side of a tile in the classification
+SIZE_CLASSES = 7  # of cells, by number of points: 1, 2, 3-4, 5-8, 9-16, 17-32, more
 FARTHEST_HEIGHT = np.float32(1e4)  # m: heights beyond are not returns
 UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
-PROBABILITY, HEIGHT, CELLS_WANTED = 1, 2, 4  # outputs beside the labels, as bits
+PROBABILITY, HEIGHT, CELL_LAYERS = 1, 2, 4  # bits: outputs computed in addition to the labels
 
-# One frame as device kernels read it. Addresses are 0 where our own buffers are meant.
+# Arguments of a frame for device kernels. An address of 0 stands for the engine's own buffer.
 FRAME = np.dtype(
     [
         ("points", np.uint64),  # (count, 3) float
@@ -31,14 +31,14 @@ FRAME = np.dtype(
         ("statistics", np.uint64),  # layers of cells: mean, variance, lowest, highest
         ("counts", np.uint64),  # per cell: twice its points, plus one when it is ground
         ("count", np.int32),
-        ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELLS_WANTED
+        ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELL_LAYERS
     ],
     align=True,
 )
 
 
 def lattice_of(config: VarianceConfig) -> Grid:
-    """The cells, along the axes of the points given: 100 m at 0.3 m are 333.33 cells, so 334."""
+    """The grid of cells, along the axes of the points; counts are rounded up (100 m at 0.3 m: 334 cells)."""
     limits, spacing = config.pointcloud_limits, config.spacing
     columns = math.ceil((limits.x_max - limits.x_min) / spacing)
     rows = math.ceil((limits.y_max - limits.y_min) / spacing)
@@ -46,7 +46,7 @@ def lattice_of(config: VarianceConfig) -> Grid:
 
 
 def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: dict[str, float]) -> FrameOutput:
-    """The cells as layers: the elevation is the mean of ground cells, slopes are unknown."""
+    """The frame's output: the elevation is the mean height of ground cells, slopes are unknown."""
     return FrameOutput(
         *per_point,
         elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
@@ -58,19 +58,19 @@ def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: di
 
 
 def program(config: VarianceConfig) -> Program:
-    """Divisions and thresholds round exactly, so that every backend decides every point alike."""
+    """An exact program: divisions and thresholds round the same on every backend, so labels are equal."""
     limits, grid = config.pointcloud_limits, lattice_of(config)
     constants: dict[str, int | float | np.generic] = {
         "GROUP": GROUP,
         "TILE": TILE,
-        "KINDS": KINDS,
+        "SIZE_CLASSES": SIZE_CLASSES,
         "FARTHEST_HEIGHT": FARTHEST_HEIGHT,
         "UNKNOWN": UNKNOWN,
         "GROUND": GROUND,
         "OBSTACLE": OBSTACLE,
         "PROBABILITY": PROBABILITY,
         "HEIGHT": HEIGHT,
-        "CELLS_WANTED": CELLS_WANTED,
+        "CELL_LAYERS": CELL_LAYERS,
         "COLUMNS": grid.columns,
         "ROWS": grid.rows,
         "CELLS": grid.size,

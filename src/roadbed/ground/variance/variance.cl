@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grid variance in the report's phases. Statistics are summed and cells are cut in double, and kept in float, so
-// that every backend decides every point alike whatever the order of the points in a cell.
+// Grid variance in the phases of the report. Cell indices and sums are computed in double and stored in float, so that
+// every backend gives the same labels whatever the order of the points in a cell. Twin: variance_cpu.py.
 //
-// Cells are grouped by how many points they hold: 1, 2, 3-4, 5-8, 9-16, 17-32 (padded to 1, 2, 4 .. 32 work-items, several
-// cells side by side) and more than 32 (a whole work-group). LARGE is the last of these kinds. Constants and VarianceFrame
-// come from model.py.
+// Cells are grouped in size classes by their number of points: 1, 2, 3-4, 5-8, 9-16, 17-32 (reduced by 1, 2, 4 .. 32
+// work-items) and more (LARGE: a whole work-group). Constants and VarianceFrame come from model.py.
 
-#define LARGE (KINDS - 1)
+#define LARGE (SIZE_CLASSES - 1)
 
 // Phase 1: cell of every point, points per cell, and the point's rank in its cell (the report's fused histogram).
 KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffer, GLOBAL int2 *cell_and_rank,
               GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
     LOCAL_ARRAY float tile[3 * GROUP];
-    if (GROUP_ID == 0 && LOCAL_ID < KINDS + 1) cursors[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID < SIZE_CLASSES + 1) cursors[LOCAL_ID] = 0;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer);
     int count = frame->count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
@@ -37,27 +36,27 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffe
     }
 }
 
-// Phase 2: each cell takes padded room for its heights and joins the list of its kind.
-// cursors: {cells in each kind.., next free place}.
+// Phase 2: each cell reserves padded room for its heights and is appended to the list of its size class.
+// cursors: {cells in each size class.., next free index}.
 KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists,
                    GLOBAL float4 *statistics) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
     int cell = GLOBAL_ID;
     int count = cell < CELLS ? counts[cell] : 0;
-    int kind = count > 0 ? 0 : -1, padded = count;
+    int size_class = count > 0 ? 0 : -1, padded = count;
     if (count > 0 && count <= 32)
-        for (padded = 1; padded < count; padded *= 2) ++kind;
-    if (count > 32) kind = LARGE;
+        for (padded = 1; padded < count; padded *= 2) ++size_class;
+    if (count > 32) size_class = LARGE;
     int total;
     int before = group_scan(padded, scratch, &total);
-    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[KINDS], total);
-    int place = append_to_list(cursors, kind, KINDS);
+    if (LOCAL_ID == 0) first = ATOMIC_ADD(&cursors[SIZE_CLASSES], total);
+    int index = append_to_list(cursors, size_class, SIZE_CLASSES);
     BARRIER();
     if (cell >= CELLS) return;
     segments[cell] = INT2(first + before, count);
     counts[cell] = 0;
-    if (kind >= 0) lists[kind * CELLS + place] = cell;
+    if (size_class >= 0) lists[size_class * CELLS + index] = cell;
     else statistics[cell] = FLOAT4(NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER);
 }
 
@@ -66,8 +65,8 @@ KERNEL scatter(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_ra
                GLOBAL const int2 *segments, GLOBAL float *grouped) {
     int count = frame->count;
     for (int i = GLOBAL_ID; i < count; i += GLOBAL_SIZE) {
-        int2 place = cell_and_rank[i];
-        if (place.x >= 0) grouped[segments[place.x].x + place.y] = heights[i];
+        int2 point = cell_and_rank[i];
+        if (point.x >= 0) grouped[segments[point.x].x + point.y] = heights[i];
     }
 }
 
@@ -94,7 +93,7 @@ FUNCTION void reduce_small(GLOBAL const float *grouped, GLOBAL const int2 *segme
     if (mine && lane == 0) statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), low, high);
 }
 
-// The sum over the work-group, known to all of it.
+// The sum over the work-group, returned to every work-item.
 FUNCTION double group_sum(double value, LOCAL double *doubles) {
     LANE_SUM(value, 32);
     BARRIER();
@@ -146,16 +145,16 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
 #if LANES > 1
     LOCAL_ARRAY double doubles[GROUP];
     LOCAL_ARRAY float floats[2 * GROUP];
-    // Work-groups take the batches of all kinds in turn; a batch holds cells of one kind, large cells come first.
+    // Work-groups take batches of cells of one size class in turn, large cells first.
     int batch = GROUP_ID;
-    for (int kind = LARGE; kind >= 0; --kind) {
-        int lanes = kind == LARGE ? GROUP : 1 << kind;
-        int side_by_side = GROUP / lanes, cells = cursors[kind];
-        int batches = (cells + side_by_side - 1) / side_by_side;
+    for (int size_class = LARGE; size_class >= 0; --size_class) {
+        int lanes = size_class == LARGE ? GROUP : 1 << size_class;
+        int per_batch = GROUP / lanes, cells = cursors[size_class];
+        int batches = (cells + per_batch - 1) / per_batch;
         for (; batch < batches; batch += GROUP_COUNT) {
-            int k = batch * side_by_side + LOCAL_ID / lanes;
-            int cell = k < cells ? lists[kind * CELLS + k] : -1;
-            if (kind == LARGE) reduce_large(grouped, segments[cell], statistics, cell, doubles, floats);
+            int k = batch * per_batch + LOCAL_ID / lanes;
+            int cell = k < cells ? lists[size_class * CELLS + k] : -1;
+            if (size_class == LARGE) reduce_large(grouped, segments[cell], statistics, cell, doubles, floats);
             else reduce_small(grouped, segments, statistics, cell, LOCAL_ID % lanes, lanes, doubles, floats);
         }
         batch -= batches;
@@ -177,17 +176,17 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
 #endif
 }
 
-// Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell's own variance decides; a sparse cell asks the
-// well-filled cells of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
-#define WIDE (TILE + 2)
+// Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell is ground by its variance; one with too few
+// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
+#define TILE_STRIDE (TILE + 2)
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
                 GLOBAL uchar *ground, GLOBAL float *statistics_out, GLOBAL int *counts_out) {
-    LOCAL_ARRAY float tile[WIDE * WIDE];
+    LOCAL_ARRAY float tile[TILE_STRIDE * TILE_STRIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
-    for (int k = LOCAL_ID; k < WIDE * WIDE; k += LOCAL_SIZE) {
-        int column = column0 + k % WIDE, row = row0 + k / WIDE;
+    for (int k = LOCAL_ID; k < TILE_STRIDE * TILE_STRIDE; k += LOCAL_SIZE) {
+        int column = column0 + k % TILE_STRIDE, row = row0 + k / TILE_STRIDE;
         int inside = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS;
         int cell = inside ? row * COLUMNS + column : 0;
         tile[k] = inside && segments[cell].y >= FEWEST ? statistics[cell].y : -1.0f;
@@ -196,18 +195,18 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     int i = LOCAL_ID % TILE + 1, j = LOCAL_ID / TILE + 1;
     int column = column0 + i, row = row0 + j;
     if (column >= COLUMNS || row >= ROWS) return;
-    float own = tile[j * WIDE + i];
+    float own = tile[j * TILE_STRIDE + i];
     double sum = 0.0;
     int n = 0;
     for (int dj = -1; dj <= 1; ++dj)
         for (int di = -1; di <= 1; ++di) {
-            float other = tile[(j + dj) * WIDE + i + di];
+            float other = tile[(j + dj) * TILE_STRIDE + i + di];
             if (other >= 0.0f) sum += other, ++n;
         }
     int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum / n < LARGEST_VARIANCE;
     int cell = row * COLUMNS + column;
     ground[cell] = (uchar)is_ground;
-    if (frame->wanted & CELLS_WANTED) {
+    if (frame->wanted & CELL_LAYERS) {
         GLOBAL float *layers = AT(float, frame->statistics, statistics_out);
         float4 found = statistics[cell];
         layers[cell] = found.x;
@@ -218,8 +217,8 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     }
 }
 
-// Phase 6: a point is ground on a ground cell within the tolerance of its mean. Four points per
-// work-item, so that outputs leave the device as whole words; buffers hold a multiple of four points.
+// Phase 6: a point in a ground cell and within the tolerance of its mean height is ground. A work-item labels four points,
+// so that it writes whole words; buffers hold a multiple of four points.
 KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
                     GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL uchar *labels,
                     GLOBAL float *probabilities, GLOBAL float *heights_out) {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Grid variance on the CPU. No fast math: cells and thresholds decide alike on every backend."""
+"""Grid variance on the CPU, without fast math: every backend gives the same cells and labels. Twin: variance.cl."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from roadbed.runtime.primitives_cpu import cell_starts
 
 
 class GridRules(NamedTuple):
-    """VarianceConfig as plain numbers; see there."""
+    """VarianceConfig for kernels."""
 
     rows: int
     columns: np.int32
@@ -28,7 +28,7 @@ class GridRules(NamedTuple):
 
 
 class SortedHeights(NamedTuple):
-    """Heights in the order of their cells, those of cell c from start[c] to start[c + 1]; the cell of every point."""
+    """Heights sorted by cell, those of cell c at start[c]..start[c + 1], and the cell of every point."""
 
     start: np.ndarray
     z: np.ndarray
@@ -36,7 +36,7 @@ class SortedHeights(NamedTuple):
 
 
 class Cells(NamedTuple):
-    """Per cell; see frames.VarianceCells."""
+    """Statistics per cell; see core.frames.VarianceCells."""
 
     mean: np.ndarray
     variance: np.ndarray
@@ -47,13 +47,13 @@ class Cells(NamedTuple):
 
 @inner()
 def _assign(points, rules, cell, count, first, last):
-    """Cell of each point of a slice, -1 outside the limits, without a return or not finite."""
+    """Write the cell of each point of a slice; -1 outside the limits, for missing returns and for NaN."""
     limits, columns = rules.limits, rules.columns
     for i in range(first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         inside = x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < FARTHEST_HEIGHT
         if inside and (x != F(0) or y != F(0) or z != F(0)):
-            # In double, as on devices: not all of them round a float's quotient correctly.
+            # In double, because not all devices round a float32 quotient correctly.
             column = np.int32(np.float64(x - limits[0]) / np.float64(rules.spacing))
             row = np.int32(np.float64(y - limits[2]) / np.float64(rules.spacing))
             index = row * columns + min(column, columns - 1)
@@ -65,8 +65,8 @@ def _assign(points, rules, cell, count, first, last):
 
 
 @merged()
-def _place(points, cell, count, z, first, last):
-    """Heights of a slice to their places in cell order."""
+def _scatter(points, cell, count, z, first, last):
+    """Write the heights of a slice in cell order; `count` holds the next free index of each cell."""
     for i in range(first, last):
         c = cell[i]
         if c >= 0:
@@ -79,7 +79,7 @@ SORT_PHASES = 3
 
 @njit(nogil=True, cache=True)
 def sort_heights(tasks, points, rules, count, out):
-    """Phase 1: heights in cell order by a stable counting sort; `count` has one row per slice of the points."""
+    """Phase 1: sort heights by cell with a stable counting sort; `count` has one row per slice of the points."""
     slices, n = count.shape[0], points.shape[0]
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 1 else slices
@@ -92,14 +92,14 @@ def sort_heights(tasks, points, rules, count, out):
             elif phase == 1:
                 cell_starts(count, out.start)
             else:
-                _place(points, out.cell, count[s], out.z, first, last)
+                _scatter(points, out.cell, count[s], out.z, first, last)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
 
 @inner()
 def _describe(start, z, cells, first, last):
-    """Phase 2 for a range of cells: mean, population variance in a second pass, extremes; NaN in empty cells."""
+    """Phase 2 for a range of cells: mean, population variance (second pass), extremes; NaN in empty cells."""
     mean, variance, lowest, highest = cells.mean, cells.variance, cells.lowest, cells.highest
     for c in range(first, last):
         n = start[c + 1] - start[c]
@@ -121,7 +121,7 @@ def _describe(start, z, cells, first, last):
 
 @inner()
 def _is_ground(start, variance, c, rules):
-    """Phase 3: a cell's own variance decides; a sparse cell asks the well-filled cells of its 3 x 3 patch."""
+    """Phase 3: a cell is ground by its variance; one with too few points by the mean of its 3 x 3 patch."""
     rows, columns, fewest, largest = rules.rows, np.int64(rules.columns), rules.fewest, rules.largest_variance
     if start[c + 1] - start[c] >= fewest:
         return variance[c] < largest
@@ -130,7 +130,7 @@ def _is_ground(start, variance, c, rules):
     for other_row in range(max(row - 1, 0), min(row + 2, rows)):
         first = other_row * columns + max(column - 1, 0)
         last = other_row * columns + min(column + 2, columns)
-        if start[last] - start[first] < fewest:  # most of the area is empty: one look per row, not three
+        if start[last] - start[first] < fewest:  # most of the area is empty: one test per row, not three
             continue
         for other in range(first, last):
             if start[other + 1] - start[other] >= fewest:
@@ -141,7 +141,7 @@ def _is_ground(start, variance, c, rules):
 
 @merged()
 def _label(points, heights, rules, cells, out, first, last):
-    """Phase 4 for a range of points."""
+    """Phase 4: label a range of points."""
     (label, probability, height), mean = out, cells.mean
     for j in range(first, last):
         c = heights.cell[j]
@@ -154,13 +154,13 @@ def _label(points, heights, rules, cells, out, first, last):
                     label[j], probability[j] = GROUND, F(1)
 
 
-DESCRIBE, JUDGE, LABEL, PHASES = range(4)
+DESCRIBE, CLASSIFY, LABEL, PHASES = range(4)
 _PARTS = 64
 
 
 @njit(nogil=True, cache=True)
 def classify(tasks, points, heights, rules, cells, out):
-    """Phases 2 to 4: statistics of the cells, ground cells, labels of the points; `out` is one array of each."""
+    """Phases 2 to 4: cell statistics, ground cells, labels. `out`: label, probability and height per point."""
     start, n = heights.start, points.shape[0]
     size = start.shape[0] - 1
     for phase in range(PHASES):
@@ -169,7 +169,7 @@ def classify(tasks, points, heights, rules, cells, out):
             first, last = i * size // _PARTS, (i + 1) * size // _PARTS
             if phase == DESCRIBE:
                 _describe(start, heights.z, cells, first, last)
-            elif phase == JUDGE:
+            elif phase == CLASSIFY:
                 for c in range(first, last):
                     cells.ground[c] = _is_ground(start, cells.variance, c, rules)
             else:

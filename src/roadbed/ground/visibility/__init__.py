@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Occlusion filter: points of sparse scans that cannot be ground, because a beam passed beneath them or they rise."""
+"""Occlusion filter: finds points of sparse scans that cannot be ground, because a beam passed below or they rise."""

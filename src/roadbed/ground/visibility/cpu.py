@@ -12,17 +12,17 @@ from roadbed.ground.visibility.mark_cpu import PHASES, Work, mark_non_ground
 from roadbed.ground.visibility.model import VisibilityModel, borders
 from roadbed.kernels.parallel import parallel_region
 
-_POINTS = 8192  # that are worth waking a thread
-_PARTS = 32  # in which they are shared out
+_FEW_POINTS = 8192  # below, waking a second thread takes longer than it saves
+_CHUNKS = 32  # shared by the threads
 
 
 def non_ground_points(points: Float32, views: SensorViews, config: VisibilityModel) -> NDArray[np.bool_] | None:
-    """(N,) points that a beam passed beneath or that rise above each other; None where the scan is dense."""
+    """(N,) mask of points that a beam passed below or that rise above each other; None if the scan is dense."""
     count, directions = len(points), config.directions
     sensor = np.zeros(count, np.uint16) if views.sensor is None else views.sensor
     work, non_ground = Work.of(count, directions * len(views.origins)), np.zeros(count, np.bool_)
-    seen, alone = (points, views.rotation, views.origins, sensor, borders(directions)), count < _POINTS
-    given = 1 if alone else _PARTS, seen, config.densest, config.layered, work, non_ground
-    parallel_region(mark_non_ground, PHASES, *given, alone=alone)
+    seen, single_thread = (points, views.rotation, views.origins, sensor, borders(directions)), count < _FEW_POINTS
+    given = 1 if single_thread else _CHUNKS, seen, config.densest, config.layered, work, non_ground
+    parallel_region(mark_non_ground, PHASES, *given, single_thread=single_thread)
     mean = int(work.start[-1]) / max(int(work.used[0]), 1)
     return None if mean > config.layered else non_ground

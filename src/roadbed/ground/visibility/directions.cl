@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Occlusion filter: the direction of its sensor in which each return was seen. Twin: directions_cpu.py.
+// Occlusion filter: the direction of each return from its sensor. Twin: directions_cpu.py.
 
-// The direction's number; by the angle from the border between two only where the fast angle could mistake it.
+// Number of the direction. Near a border the angle is computed from it: the approximate angle could be on the wrong side.
 FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {
     double per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north);
     double t = high > wide ? wide / high : high / wide, t2 = t * t;
@@ -17,39 +17,39 @@ FUNCTION int direction_of(GLOBAL const double *borders, double east, double nort
     return min((int)part, DIRECTIONS - 1);
 }
 
-// A point from its sensor, and the cell of its sensor and direction; -1 for what is no return, or straight below.
-FUNCTION int see_point(GLOBAL const double *borders, GLOBAL const double *sight, int sensor, float px, float py, float pz,
-                       GLOBAL Seen *seen) {
+// Range and height of a point from its sensor. Returns the cell of sensor and direction; -1: no return, or straight below.
+FUNCTION int see_point(GLOBAL const double *borders, GLOBAL const double *view, int sensor, float px, float py, float pz,
+                       GLOBAL Polar *seen) {
     if ((px == 0.0f && py == 0.0f && pz == 0.0f) || !is_finite(px + py + pz)) return -1;
-    GLOBAL const double *origin = sight + 9 + 3 * sensor;
+    GLOBAL const double *origin = view + 9 + 3 * sensor;
     double x = px - origin[0], y = py - origin[1], z = pz - origin[2];
-    double east = along(sight, x, y, z), north = along(sight + 3, x, y, z);
-    Seen from = {sqrt(east * east + north * north), along(sight + 6, x, y, z)};
+    double east = along(view, x, y, z), north = along(view + 3, x, y, z);
+    Polar from = {sqrt(east * east + north * north), along(view + 6, x, y, z)};
     *seen = from;
     return from.range < NEAREST ? -1 : sensor * DIRECTIONS + direction_of(borders, east, north, from.range);
 }
 
-// A return comes to its direction. One that finds no room is of a direction that will be left alone: road, as far as one knows.
-FUNCTION void hold_return(int i, int cell, int rank, float4 point, GLOBAL const double *sight, GLOBAL int *following,
+// Stores a return with its direction. Without room the direction is too dense for the filter, and the return counts as road.
+FUNCTION void store_return(int i, int cell, int rank, float4 point, GLOBAL const double *view, GLOBAL int *next_entry,
                           GLOBAL int *table) {
     if (cell < 0) return;
-    if (rank < ROOM) table[HELD + cell * ROOM + rank] = i;
-    else list_place(i, level_place(sight, point), FOOT, table + ROADS, following);
+    if (rank < ROOM) table[MEMBERS + cell * ROOM + rank] = i;
+    else add_to_list(i, level_position(view, point), FOOT, table + ROAD_LISTS, next_entry);
 }
 
-// Points are kept with their cells, so that the kernels that follow do not read them from host memory again.
-KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const double *sights,
-                       GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Seen *seen, GLOBAL uchar *non_ground,
-                       GLOBAL int *following, GLOBAL int *tables, int capacity) {
+// Stores points with their cells in `located`, so that later kernels do not read host memory again.
+KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const double *views,
+                       GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Polar *seen, GLOBAL uchar *non_ground,
+                       GLOBAL int *next_entry, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     if (!frame->has_non_ground) return;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
-    GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
+    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     int count = frame->count, several = frame->sensors > 1, returns = 0, used = 0;
     sensors += SLOT * capacity, located += SLOT * capacity, seen += SLOT * capacity;
-    non_ground += SLOT * capacity, following += SLOT * capacity;
-    FOR_EACH(k, SQUARES * SQUARES) table[STANDING + k] = 0;
+    non_ground += SLOT * capacity, next_entry += SLOT * capacity;
+    FOR_EACH(k, SQUARES * SQUARES) table[NON_GROUND_LISTS + k] = 0;
 #if LANES > 1
     LOCAL_ARRAY float tile[3 * GROUP];
     LOCAL_ARRAY int scratch[GROUP];
@@ -58,13 +58,13 @@ KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buf
         BARRIER();
         int i = begin + LOCAL_ID, cell = -1;
         float4 point = FLOAT4(tile[3 * LOCAL_ID], tile[3 * LOCAL_ID + 1], tile[3 * LOCAL_ID + 2], 0.0f);
-        if (i < count) cell = see_point(sights, sight, several ? sensors[i] : 0, point.x, point.y, point.z, &seen[i]);
+        if (i < count) cell = see_point(views, view, several ? sensors[i] : 0, point.x, point.y, point.z, &seen[i]);
         int rank = count_into_cell(table + COUNTS, cell);
         if (i < count) {
             point.w = FLOAT_OF((uint)cell);
             located[i] = point;
             non_ground[i] = 0;
-            hold_return(i, cell, rank, point, sight, following, table);
+            store_return(i, cell, rank, point, view, next_entry, table);
         }
         returns += cell >= 0, used += cell >= 0 && rank == 0;
         BARRIER();
@@ -76,17 +76,17 @@ KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buf
     if (LOCAL_ID == 0) ATOMIC_ADD(&table[USED], total_used);
 #else
     int begin = chunk_begin(GLOBAL_ID, count), end = chunk_begin(GLOBAL_ID + 1, count), last = -1;
-    for (int i = begin; i <= end; ++i) {  // points that follow each other in one cell, from `begin` on, come there at once
+    for (int i = begin; i <= end; ++i) {  // consecutive points of one cell, from `begin` on, are stored together
         int cell = -1;
         if (i < end) {
-            cell = see_point(sights, sight, several ? sensors[i] : 0, points[3 * i], points[3 * i + 1], points[3 * i + 2], &seen[i]);
+            cell = see_point(views, view, several ? sensors[i] : 0, points[3 * i], points[3 * i + 1], points[3 * i + 2], &seen[i]);
             located[i] = FLOAT4(points[3 * i], points[3 * i + 1], points[3 * i + 2], FLOAT_OF((uint)cell));
             non_ground[i] = 0;
             if (cell == last) continue;
         }
         if (last >= 0) {
             int rank = ATOMIC_ADD(&table[COUNTS + last], i - begin);
-            for (int k = begin; k < i; ++k) hold_return(k, last, rank + k - begin, located[k], sight, following, table);
+            for (int k = begin; k < i; ++k) store_return(k, last, rank + k - begin, located[k], view, next_entry, table);
             returns += i - begin, used += rank == 0;
         }
         last = cell, begin = i;

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Occlusion within one direction: returns that a beam passed beneath, or that rise steeply, are not ground."""
+"""Occlusion within one direction: returns that a beam passed below, or that rise steeply, are not ground.
+
+Twins: directions.cl and mark.cl.
+"""
 
 from __future__ import annotations
 
@@ -33,12 +36,12 @@ from roadbed.runtime.primitives_cpu import fast_azimuth
 
 
 @inner()
-def find_directions(first, last, views, cell, place, level):
-    """Of points in a range: `cell`, their sensor and direction, -1 for what is none; `place` (N, 2), range and height
-    over the sensor, m; and `level` (N, 3), along the level axes, which is no number where there is no return.
+def find_directions(first, last, views, cell, range_height, level):
+    """For a range of points, write `cell` (sensor and direction, -1: none), `range_height` (N, 2) from the sensor, m,
+    and `level` (N, 3), coordinates along the level axes, NaN for missing returns.
 
-    The direction is that of the angle from the border between two only where the fast angle could mistake it: only
-    sums, products and quotients, which every device rounds alike.
+    Near the border of a direction the angle is computed from that border, by sums, products and quotients only, which
+    every device rounds the same: the approximate angle could be on the wrong side.
     """
     points, rotation, origins, sensor, borders = views
     directions = borders.shape[0] - 1
@@ -55,7 +58,7 @@ def find_directions(first, last, views, cell, place, level):
         east = rotation[0, 0] * x + rotation[0, 1] * y + rotation[0, 2] * z
         north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
         r = np.sqrt(east * east + north * north)
-        place[i, 0], place[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
+        range_height[i, 0], range_height[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
         if r >= NEAREST:
             part = (fast_azimuth(east, north) + np.pi) * per_radian
             nearest = np.floor(part + 0.5)
@@ -67,9 +70,9 @@ def find_directions(first, last, views, cell, place, level):
 
 
 @inner()
-def sort_by_direction(cell, place, start, order, seen):
-    """Points in the order of their cells, `order`, and `seen` (2, N), their ranges and heights; `start` (cells + 1,)
-    zeros: where each cell begins. Returns how many have any."""
+def sort_by_direction(cell, range_height, start, order, seen):
+    """Sort points by cell: their numbers to `order`, ranges and heights to `seen` (2, N), and where each cell begins to
+    `start` (cells + 1,), zeros before. Returns the number of cells with points."""
     for c in cell:
         if c >= 0:
             start[c] += 1
@@ -78,31 +81,31 @@ def sort_by_direction(cell, place, start, order, seen):
         used += start[c] > 0
         total += start[c]
         start[c] = total
-    for i in range(cell.shape[0] - 1, -1, -1):  # from the last, so that the ends of cells become their beginnings
+    for i in range(cell.shape[0] - 1, -1, -1):  # backwards: the end of each cell becomes its beginning
         if cell[i] >= 0:
             start[cell[i]] -= 1
             k = start[cell[i]]
-            order[k], seen[0, k], seen[1, k] = i, place[i, 0], place[i, 1]
+            order[k], seen[0, k], seen[1, k] = i, range_height[i, 0], range_height[i, 1]
     return used
 
 
 @merged()
 def _is_undercut(r, z, other_r, other_z):
-    """Whether the beam of the other return passed well beneath this one and went on."""
+    """Whether the beam of the other return passed well below this one and went on."""
     return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
 
 
 @inner()
-def _mark_direction(n, ranges, heights, slope, stands, stood):
-    """One direction's returns against each other: `stands` becomes 1 of those that cannot be ground."""
+def _mark_direction(n, ranges, heights, slope, marked, marked_before):
+    """Compare the returns of one direction with each other; `marked` becomes 1 for those that cannot be ground."""
     for a in range(n):
-        slope[a], stands[a] = heights[a] / ranges[a], np.uint8(0)
+        slope[a], marked[a] = heights[a] / ranges[a], np.uint8(0)
     for a in range(n):
         r, z = ranges[a], heights[a]
         for b in range(n):
             other_r, other_z = ranges[b], heights[b]
             if _is_undercut(r, z, other_r, other_z):
-                stands[a] = np.uint8(1)
+                marked[a] = np.uint8(1)
             rise, apart = other_z - z, abs(other_r - r)
             if (rise <= RISE) | (apart >= NEAR) | (rise <= STEEP * apart):
                 continue
@@ -110,14 +113,14 @@ def _mark_direction(n, ranges, heights, slope, stands, stood):
             low_z, high_z = z - BETWEEN, other_z + BETWEEN
             for c in range(n):
                 as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
-                stands[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
-    _mark_far(np.int64(n), ranges, heights, slope, stands)
-    _mark_undersides(n, ranges, heights, stands, stood)
+                marked[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
+    _mark_far(np.int64(n), ranges, heights, slope, marked)
+    _mark_undersides(n, ranges, heights, marked, marked_before)
 
 
 @inner()
-def _mark_far(n, ranges, heights, slope, stands):
-    """Far away two beams meet a car at its bonnet and its window: less steep than a wall, steeper than a hillside."""
+def _mark_far(n, ranges, heights, slope, marked):
+    """Mark far returns below a steep step: two beams hit a car at bonnet and window, less steep than a wall."""
     for a in range(n):
         if ranges[a] < FAR:
             continue
@@ -129,26 +132,26 @@ def _mark_far(n, ranges, heights, slope, stands):
         if other >= 0:
             apart, rise = ranges[other] - ranges[a], heights[other] - heights[a]
             if apart > 0 and rise > FAR_STEEP * apart:
-                stands[a] = np.uint8(1)
+                marked[a] = np.uint8(1)
 
 
 @merged()
-def _mark_undersides(n, ranges, heights, stands, stood):
-    """What a beam met just behind and below the side of something is its underside or a wheel."""
+def _mark_undersides(n, ranges, heights, marked, marked_before):
+    """Mark returns just behind and below a marked one: the underside or a wheel of an object."""
     for a in range(n):
-        stood[a] = stands[a]
+        marked_before[a] = marked[a]
     for a in range(n):
-        for b in range(n if stood[a] == 0 else U(0)):
+        for b in range(n if marked_before[a] == 0 else U(0)):
             behind, lower = ranges[a] - ranges[b], heights[b] - heights[a]
             near = (behind > 0) & (behind < BEHIND) & (lower > 0) & (lower < BEHIND_LOWER)
-            stands[a] |= stood[b] & np.uint8(near)
+            marked[a] |= marked_before[b] & np.uint8(near)
 
 
 @inner()
 def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
-    """The returns of a direction, lowest beam first, and the slopes of their beams.
+    """Sort the returns of a direction by the slopes of their beams, lowest first.
 
-    Beams come in turns from the top or from the bottom: runs that rise or fall are merged one after the other.
+    Sensors report beams from the top or from the bottom, so the input is a few monotonic runs, which are merged.
     """
     done = 0
     for k in range(n):
@@ -171,15 +174,15 @@ def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
 
 
 @inner()
-def _mark_foot(n, ranges, heights, stands, order, slope, spare_slope, spare_order):
-    """One direction's returns on a wall whose next return is right above them, where beams are far apart.
+def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_order):
+    """Mark returns on a wall whose next return is right above them, where beams are far apart.
 
-    The lower beam may also have met the ground just before the wall, but few beams of all in that gap would.
+    The lower beam may have hit the ground just before the wall, but only few beams of the gap would.
     """
     for a in range(n):
-        stands[a] = np.uint8(0)
+        marked[a] = np.uint8(0)
     _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order)
-    above = 0  # the first return of the next beam: farther up for every next return
+    above = 0  # the first return of the next beam; never decreases
     for a in range(n):
         if slope[a] >= 0:
             break
@@ -196,18 +199,20 @@ def _mark_foot(n, ranges, heights, stands, order, slope, spare_slope, spare_orde
                 apart, rise = abs(ranges[other] - r), heights[other] - z
             b += 1
         if apart < NEAR and rise > WALL_RISE + WALL * apart:
-            ground = -slope[a] * (apart + RANGE_NOISE) / r  # slopes of beams that end on the ground before the wall
-            stands[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
+            ground = (
+                -slope[a] * (apart + RANGE_NOISE) / r
+            )  # range of slopes of beams that end on the ground before the wall
+            marked[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
 
 
 @inner()
 def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
-    """`non_ground` of the points that cannot be ground, in a range of directions that hold at most `most` returns each.
+    """Set `non_ground` for points that cannot be ground, in a range of directions of at most `most` returns each.
 
-    `sparse`: by the rules for a few layers, else by the one for sixteen or thirty-two.
+    `sparse`: by the rules for a few layers, else by the rule for 16 or 32 layers.
     """
     ranges, heights, slope, spare = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    stands, stood = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    marked, marked_before = np.empty(most, np.uint8), np.empty(most, np.uint8)
     sorted_order, spare_order = np.empty(most, np.int32), np.empty(most, np.int32)
     for c in range(first, last):
         begin, end = start[c], start[c + 1]
@@ -216,8 +221,8 @@ def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
         for k in range(begin, end):
             ranges[k - begin], heights[k - begin] = seen[0, k], seen[1, k]
         if sparse:
-            _mark_direction(U(end - begin), ranges, heights, slope, stands, stood)
+            _mark_direction(U(end - begin), ranges, heights, slope, marked, marked_before)
         else:
-            _mark_foot(np.int64(end - begin), ranges, heights, stands, sorted_order, slope, spare, spare_order)
+            _mark_foot(np.int64(end - begin), ranges, heights, marked, sorted_order, slope, spare, spare_order)
         for k in range(begin, end):
-            non_ground[order[k]] = stands[k - begin] > 0
+            non_ground[order[k]] = marked[k - begin] > 0

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The occlusion filter as one kernel, whose phases several threads share."""
+"""The occlusion filter as one kernel; threads share its phases."""
 
 from __future__ import annotations
 
@@ -19,33 +19,32 @@ class Work(NamedTuple):
     """Arrays shared by the phases, for N points."""
 
     cell: np.ndarray  # (N,) sensor and direction
-    place: np.ndarray  # (N, 2) range and height over the sensor, m
-    level: np.ndarray  # (N, 3) along the level axes
-    start: np.ndarray  # (cells + 1,) zeros at first; where cells begin in
-    order: np.ndarray  # (N,) the points in the order of their cells, and
-    seen: np.ndarray  # (2, N) their ranges and heights
-    used: np.ndarray  # (1,) cells that hold any
-    squares: np.ndarray  # (2, SQUARES^2) zeros at first; lists of road and of what stands
-    following: np.ndarray  # (N,)
+    range_height: np.ndarray  # (N, 2) from the sensor, m
+    level: np.ndarray  # (N, 3) coordinates along the level axes, m
+    start: np.ndarray  # (cells + 1,) where each cell begins in `order`; zeros before
+    order: np.ndarray  # (N,) points sorted by cell
+    seen: np.ndarray  # (2, N) ranges and heights in that order
+    used: np.ndarray  # (1,) number of cells with points
+    squares: np.ndarray  # (2, SQUARES^2) heads of the lists of road and of non-ground returns; zeros before
+    next_entry: np.ndarray  # (N,) of the linked lists
 
     @classmethod
     def of(cls, count: int, cells: int) -> Work:
-        """Room for so many points and cells."""
+        """Arrays for `count` points and `cells` cells."""
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
-        place, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
+        range_height, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
         start, squares = np.zeros(cells + 1, np.int32), np.zeros((2, SQUARES**2), np.int32)
-        return cls(whole[0], place, level, start, whole[1], seen[5:], np.zeros(1, np.int32), squares, whole[2])
+        return cls(whole[0], range_height, level, start, whole[1], seen[5:], np.zeros(1, np.int32), squares, whole[2])
 
 
 FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = range(8)
 
 
 @njit(cache=True, nogil=True)
-def mark_non_ground(tasks, parts, views, densest, layered, work, non_ground):
-    """`non_ground` (N,) of the points that cannot be ground, False at first; left so where the scan is dense.
+def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_ground):
+    """Set `non_ground` (N,), False before, for points that cannot be ground; a dense scan is left unchanged.
 
-    `views`: points, rotation to level axes, where the sensors stand, which of them saw each point, and the borders of
-    directions.
+    `views`: points, rotation to level axes, sensor origins, the sensor of each point, and the borders of directions.
     """
     count, cells = non_ground.shape[0], work.start.shape[0] - 1
     for phase in range(PHASES):
@@ -54,28 +53,28 @@ def mark_non_ground(tasks, parts, views, densest, layered, work, non_ground):
             mean = work.start[cells] / max(work.used[0], 1)
             if mean > layered or (mean > densest and phase > MARK):
                 return
-        shares = 1 if phase in (SORT, LIST_ROAD, LIST_NON_GROUND) else parts
-        part = first_chunk(tasks, phase)
-        while part < shares:
-            first_cell, last_cell = part * cells // shares, (part + 1) * cells // shares
-            first, last = part * count // shares, (part + 1) * count // shares
+        chunks = 1 if phase in (SORT, LIST_ROAD, LIST_NON_GROUND) else most_chunks
+        chunk = first_chunk(tasks, phase)
+        while chunk < chunks:
+            first_cell, last_cell = chunk * cells // chunks, (chunk + 1) * cells // chunks
+            first, last = chunk * count // chunks, (chunk + 1) * count // chunks
             if phase == FIND:
-                find_directions(first, last, views, work.cell, work.place, work.level)
+                find_directions(first, last, views, work.cell, work.range_height, work.level)
             elif phase == SORT:
-                work.used[0] = sort_by_direction(work.cell, work.place, work.start, work.order, work.seen)
+                work.used[0] = sort_by_direction(work.cell, work.range_height, work.start, work.order, work.seen)
             elif phase == MARK:
                 sparse = mean <= densest
                 most = MOST * (densest if sparse else layered)
                 mark_directions(first_cell, last_cell, work.order, work.start, work.seen, most, sparse, non_ground)
             elif phase == LIST_ROAD:
                 ordered = work.order[: work.start[cells]]
-                list_road(ordered, work.level, work.squares[0], work.following, non_ground)
+                list_road(ordered, work.level, work.squares[0], work.next_entry, non_ground)
             elif phase == RELEASE:
-                road = work.squares[0], work.following
+                road = work.squares[0], work.next_entry
                 release_road(first_cell, last_cell, work.level, work.order, work.start, work.seen, *road, non_ground)
             elif phase == LIST_NON_GROUND:
-                list_non_ground(work.level, work.squares[1], work.following, non_ground)
+                list_non_ground(work.level, work.squares[1], work.next_entry, non_ground)
             else:
-                grow_non_ground(first, last, work.level, work.squares[1], work.following, non_ground)
-            part = next_chunk(tasks, phase)
-        barrier(tasks, phase, shares)
+                grow_non_ground(first, last, work.level, work.squares[1], work.next_entry, non_ground)
+            chunk = next_chunk(tasks, phase)
+        barrier(tasks, phase, chunks)

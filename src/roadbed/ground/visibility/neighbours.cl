@@ -2,12 +2,12 @@
 // Occlusion among neighbours: release the road in front of obstacles, grow non-ground returns sideways.
 // Twin: neighbours_cpu.py.
 
-// Whether a return lies before those above it, in the order of their numbers, in which they are summed up.
-FUNCTION int lies_before(Seen own, GLOBAL const int *others, int n, GLOBAL const Seen *seen) {
+// Whether a return is nearer than those above it; they are summed in the order of point numbers.
+FUNCTION int lies_before(Polar own, GLOBAL const int *others, int n, GLOBAL const Polar *seen) {
     double total = 0.0;
     int count = 0;
     for (int k = 0; k < n; ++k) {
-        Seen other = seen[others[k]];
+        Polar other = seen[others[k]];
         if (other.height <= own.height + RISE || fabs(other.range - own.range) >= FOOT_NEAR) continue;
         total += other.range - own.range;
         ++count;
@@ -15,49 +15,50 @@ FUNCTION int lies_before(Seen own, GLOBAL const int *others, int n, GLOBAL const
     return count > 0 && total > FOOT_BEFORE * count;
 }
 
-// The road just before what stands does not stand, where there is more of it around at the same height. What still stands is
-// listed.
-KERNEL release_road(GLOBAL const Frame *frames, GLOBAL const double *sights, GLOBAL const float4 *located,
-                    GLOBAL const Seen *seen, GLOBAL uchar *non_ground, GLOBAL int *following, GLOBAL int *tables, int capacity) {
+// Unmarks road just before an obstacle, if there is more road around at the same height. Returns that stay non-ground are
+// listed for `grow_non_ground`.
+KERNEL release_road(GLOBAL const Frame *frames, GLOBAL const double *views, GLOBAL const float4 *located,
+                    GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *next_entry, GLOBAL int *tables,
+                    int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     if (!frame->has_non_ground || table[RULE] != SPARSE_RULE) return;
-    GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
-    located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, following += SLOT * capacity;
-    LOCAL_ARRAY int found[GROUP / ASKING + 1];
-    Listed roads = {sight, located, table + ROADS, following, FOOT, FOOT_HEIGHT, FOOT_FROM};
-    FOR_EACH_ASKED(begin, frame->count) {
-        int i = asked_about(begin, frame->count), stands = i >= 0 && non_ground[i];
-        int cell = stands ? (int)BITS_OF(located[i].w) : 0;
-        Level own = level_place(sight, located[max(i, 0)]);
-        int before = stands && lies_before(seen[i], table + HELD + cell * ROOM, table[COUNTS + cell], seen);
-        int released = are_near(before, own, &roads, found);
-        if (!stands || LOCAL_ID % ASKING) continue;
+    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
+    LOCAL_ARRAY int found[GROUP / PER_POINT + 1];
+    Search roads = {view, located, table + ROAD_LISTS, next_entry, FOOT, FOOT_HEIGHT, FOOT_FROM};
+    FOR_EACH_SEARCH(begin, frame->count) {
+        int i = searched_point(begin, frame->count), marked = i >= 0 && non_ground[i];
+        int cell = marked ? (int)BITS_OF(located[i].w) : 0;
+        Level own = level_position(view, located[max(i, 0)]);
+        int before = marked && lies_before(seen[i], table + MEMBERS + cell * ROOM, table[COUNTS + cell], seen);
+        int released = has_neighbours(before, own, &roads, found);
+        if (!marked || LOCAL_ID % PER_POINT) continue;
         if (released) non_ground[i] = 0;
-        else list_place(i, own, GROW, table + STANDING, following);
+        else add_to_list(i, own, GROW, table + NON_GROUND_LISTS, next_entry);
     }
 }
 
-// Returns beside enough non_ground ones of their height stand too: a car's side at a flat angle, in one layer. What was
-// counted and the lists of the road start from zero again.
-KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const double *sights, GLOBAL const float4 *located,
-                     GLOBAL uchar *non_ground, GLOBAL const int *following, GLOBAL int *tables, int capacity) {
+// Marks returns with enough non-ground neighbours at their height: the side of a car in one layer. Clears counts and the
+// lists of road for the next scan.
+KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const double *views, GLOBAL const float4 *located,
+                     GLOBAL uchar *non_ground, GLOBAL const int *next_entry, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     if (!frame->has_non_ground) return;
-    FOR_EACH(k, SQUARES * SQUARES) table[ROADS + k] = 0;
+    FOR_EACH(k, SQUARES * SQUARES) table[ROAD_LISTS + k] = 0;
     FOR_EACH(k, frame->sensors * DIRECTIONS) table[COUNTS + k] = 0;
     if (GLOBAL_ID == 0) table[RETURNS] = table[USED] = 0;
     if (table[RULE] != SPARSE_RULE) return;
-    GLOBAL const double *sight = sights + BORDERS + SLOT * SIGHT;
-    located += SLOT * capacity, non_ground += SLOT * capacity, following += SLOT * capacity;
-    LOCAL_ARRAY int found[GROUP / ASKING + 1];
-    Listed walls = {sight, located, table + STANDING, following, GROW, GROW_HEIGHT, GROW_FROM};
-    FOR_EACH_ASKED(begin, frame->count) {
-        int i = asked_about(begin, frame->count);
+    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    located += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
+    LOCAL_ARRAY int found[GROUP / PER_POINT + 1];
+    Search walls = {view, located, table + NON_GROUND_LISTS, next_entry, GROW, GROW_HEIGHT, GROW_FROM};
+    FOR_EACH_SEARCH(begin, frame->count) {
+        int i = searched_point(begin, frame->count);
         float4 p = located[max(i, 0)];
-        int asked = i >= 0 && !non_ground[i] && !(p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) && is_finite(p.x + p.y + p.z);
-        int near = are_near(asked, level_place(sight, p), &walls, found);
-        if (asked && LOCAL_ID % ASKING == 0) non_ground[i] = (uchar)near;
+        int searches = i >= 0 && !non_ground[i] && !(p.x == 0.0f && p.y == 0.0f && p.z == 0.0f) && is_finite(p.x + p.y + p.z);
+        int near = has_neighbours(searches, level_position(view, p), &walls, found);
+        if (searches && LOCAL_ID % PER_POINT == 0) non_ground[i] = (uchar)near;
     }
 }

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Occlusion among neighbours: grow non-ground returns sideways, and release the road in front of obstacles."""
+"""Occlusion among neighbours: release the road in front of obstacles, grow non-ground returns sideways.
+
+Twins: neighbours.cl and squares.cl.
+"""
 
 from __future__ import annotations
 
@@ -25,44 +28,44 @@ from roadbed.kernels.numeric import U
 
 
 @inner()
-def _square(along, aside):
-    """Which square a place lies in, along one axis, for what looks `aside` metres around."""
-    return np.int64(np.floor(min(max(along / (WIDER * aside), -FARTHEST_SQUARE), FARTHEST_SQUARE)))
+def _square(along, radius):
+    """The square of a coordinate along one axis, for a search within `radius` metres."""
+    return np.int64(np.floor(min(max(along / (WIDER * radius), -FARTHEST_SQUARE), FARTHEST_SQUARE)))
 
 
 @inner()
-def _head(column, row):
-    """The plane is wrapped: far away squares share a list, and their places are too far to be taken for near ones."""
+def _list_of(column, row):
+    """The list of a square. Squares far apart share a list, but their returns are too far apart to be neighbours."""
     return (row & (SQUARES - 1)) * SQUARES + (column & (SQUARES - 1))
 
 
 @inner()
-def _list_place(i, level, aside, first, following):
-    """A place joins the list of its square: `first` and `following` are numbers plus one, 0 at the end."""
-    head = _head(_square(level[i, 0], aside), _square(level[i, 1], aside))
-    following[i] = first[head]
-    first[head] = i + 1
+def _add_to_list(i, level, radius, heads, next_entry):
+    """Add point i to the linked list of its square; `heads` and `next_entry` hold numbers plus one, 0: the end."""
+    square = _list_of(_square(level[i, 0], radius), _square(level[i, 1], radius))
+    next_entry[i] = heads[square]
+    heads[square] = i + 1
 
 
 @inner()
-def _are_near(i, level, aside, height, enough, first, following):
-    """Whether enough of the listed places lie within `aside` and `height` of one."""
-    column, row, found = _square(level[i, 0], aside), _square(level[i, 1], aside), 0
+def _has_neighbours(i, level, radius, height, enough, heads, next_entry):
+    """Whether at least `enough` listed points are within `radius` and `height` of point i."""
+    column, row, found = _square(level[i, 0], radius), _square(level[i, 1], radius), 0
     for v in range(row - 1, row + 2):
         for u in range(column - 1, column + 2):
-            k = first[_head(u, v)]
+            k = heads[_list_of(u, v)]
             while k > 0:
                 x, y, z = level[k - 1, 0] - level[i, 0], level[k - 1, 1] - level[i, 1], level[k - 1, 2] - level[i, 2]
-                found += x * x + y * y < aside * aside and abs(z) < height
+                found += x * x + y * y < radius * radius and abs(z) < height
                 if found >= enough:
                     return True
-                k = following[k - 1]
+                k = next_entry[k - 1]
     return False
 
 
 @merged()
 def _lies_before(own, seen, begin, end):
-    """Whether a return lies before those above it: a wall is not nearer at its foot, the road that ends there is."""
+    """Whether a return is nearer than those above it: the road in front of a wall is, the foot of the wall is not."""
     r, z, total, count = seen[0, own], seen[1, own], 0.0, 0
     for k in range(begin, end):
         if seen[1, k] > z + RISE and abs(seen[0, k] - r) < FOOT_NEAR:
@@ -72,35 +75,35 @@ def _lies_before(own, seen, begin, end):
 
 
 @merged()
-def list_road(order, level, first, following, non_ground):
-    """Lists of what does not stand in any direction, for `release_road`; `first` is 0 for every square."""
+def list_road(order, level, heads, next_entry, non_ground):
+    """List all returns that are not marked, for `release_road`; `heads` is all 0 before."""
     for own in order:
         if not non_ground[own]:
-            _list_place(own, level, FOOT, first, following)
+            _add_to_list(own, level, FOOT, heads, next_entry)
 
 
 @inner()
-def release_road(first_cell, last_cell, level, order, start, seen, first, following, non_ground):
-    """The road just before what stands does not stand, where there is more of it around at the same height."""
+def release_road(first_cell, last_cell, level, order, start, seen, heads, next_entry, non_ground):
+    """Unmark road just before an obstacle, if there is more road around at the same height."""
     for c in range(first_cell, last_cell):
         begin, end = U(start[c]), U(start[c + 1])
         for k in range(begin, end):
             own = order[k]
             if non_ground[own] and _lies_before(k, seen, begin, end):
-                non_ground[own] = not _are_near(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, first, following)
+                non_ground[own] = not _has_neighbours(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, heads, next_entry)
 
 
 @inner()
-def list_non_ground(level, first, following, non_ground):
-    """Lists of what stands by itself, for `grow_non_ground`; `first` is 0 for every square."""
+def list_non_ground(level, heads, next_entry, non_ground):
+    """List all non-ground returns, for `grow_non_ground`; `heads` is all 0 before."""
     for i in range(level.shape[0]):
         if non_ground[i]:
-            _list_place(i, level, GROW, first, following)
+            _add_to_list(i, level, GROW, heads, next_entry)
 
 
 @inner()
-def grow_non_ground(first_point, last_point, level, first, following, non_ground):
-    """Returns beside enough standing ones of their height stand too: a car's side at a flat angle, in one layer."""
+def grow_non_ground(first_point, last_point, level, heads, next_entry, non_ground):
+    """Mark returns with enough non-ground neighbours at their height: the side of a car in one layer."""
     for i in range(first_point, last_point):
         if not non_ground[i] and not np.isnan(level[i, 0]):
-            non_ground[i] = _are_near(i, level, GROW, GROW_HEIGHT, GROW_FROM, first, following)
+            non_ground[i] = _has_neighbours(i, level, GROW, GROW_HEIGHT, GROW_FROM, heads, next_entry)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From where a scan's points were seen, and whether it is worth asking which of them stand.
+"""Sensor origins of a scan, and whether the scan is sparse enough for the occlusion filter.
 
-Four layers see little road: doors and rails are the lowest returns over large areas, and nothing is seen above them.
-Sixteen or thirty-two see the road, but far away the lowest return from a wall may be all that there is of it.
-Dense sensors see the feet of things, so the surface knows better; there nothing is asked.
+A sensor of 4 layers sees little road: doors and rails are the lowest returns over large areas. One of 16 or 32 layers
+sees the road, but far away the lowest return of a wall may be its only one. Dense sensors see where objects meet the
+ground, so that the surface itself separates them: there the filter is not used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from roadbed.ground.visibility.model import VisibilityModel
 
 
 def applies_to(scan: Scan, config: VisibilityModel | None) -> bool:
-    """Whether a scan may be sparse enough; every direction may hold so many points, wherever they lie. None: never."""
+    """Whether a scan may be sparse enough, by its number of points; never without a `config`."""
     if config is None:
         return False
     most = config.layered * config.directions * max(len(scan.mounts), 1)
@@ -27,14 +27,14 @@ def applies_to(scan: Scan, config: VisibilityModel | None) -> bool:
 
 
 def views_of(scan: Scan, T_vehicle_sensor: Pose, config: VisibilityModel | None) -> SensorViews | None:
-    """Where the sensors stand and which of them saw each point; None where the scan is dense."""
+    """The origins of the sensors and which of them saw each point; None if the scan is dense."""
     if not applies_to(scan, config):
         return None
     if not scan.mounts:
         return SensorViews(T_vehicle_sensor.rotation, np.zeros((1, 3)))
     origins = np.array([mount.T_vehicle_sensor.xyz for mount in scan.mounts], np.float64)
     sensor = to_host(scan.channels["sensor_index"])
-    # By their places: a reduction takes NumPy five times as long to begin.
+    # argmin and argmax, because NumPy's min and max take five times as long to start.
     lowest, highest = 0 if sensor.dtype.kind == "u" else sensor[sensor.argmin()], sensor[sensor.argmax()]
     if lowest < 0 or highest >= len(origins):
         found = f"{lowest} to {highest}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All products of a map, or those asked for, into a folder of results."""
+"""Exports a map: all products, or those asked for, into a folder of results."""
 
 from __future__ import annotations
 
@@ -8,22 +8,32 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.core.errors import ConfigError, InputError
-from roadbed.core.traversability import TraversabilityLimits
+from roadbed.core.traversability import TraversabilityLimits, traversability
 from roadbed.io.atomic import atomic_write
-from roadbed.mapping.cache import Key
+from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.points import GROUND, OBSTACLE
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps.georeference import Georeference
 from roadbed.outputs.maps.geotiff import GeoTiffWriter
 from roadbed.outputs.maps.grids import write_ascii_grid, write_nav2_map
-from roadbed.outputs.maps.layers import LAYERS, tile_layers
 from roadbed.outputs.maps.laz import write_laz
 from roadbed.outputs.maps.mesh import write_glb, write_ply
 from roadbed.outputs.maps.relief import save_relief
 
+# name of a layer and its file -> what the pixels are
+LAYERS = {
+    "elevation": "elevation of the ground, m",
+    "slope": "steepness of the ground, tangent",
+    "variance": "variance of the elevation, m^2",
+    "count": "returns from the ground",
+    "traversability": "0 impassable to 1 free",
+    "traversability-reason": "0 unknown, 1 none, 2 slope, 3 step, 4 roughness, 5 variance",
+}
+_BORDER = 1  # nodes of the neighbours that a step or roughness at the edge needs
 # product -> its files
 PRODUCTS = {
     "geotiff": tuple(f"{name}.tif" for name in LAYERS),
@@ -59,47 +69,47 @@ def export_map(
     stored: MapReader,
     out: OutputFolder,
     products: Sequence[str] = (),
-    place: Georeference | None = None,
+    georeference: Georeference | None = None,
     limits: TraversabilityLimits | None = None,
     watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
 ) -> Exported:
     """Write the products asked for, by default every one that the map has the data for."""
-    wanted = check_products(products)
-    if not wanted:
-        wanted = tuple(name for name in PRODUCTS if stored.layers is not None or name not in _NEED_SURVEY)
-    missing = [name for name in wanted if name in _NEED_SURVEY and stored.layers is None]
+    names = check_products(products)
+    if not names:
+        names = tuple(name for name in PRODUCTS if stored.layers is not None or name not in _NEED_SURVEY)
+    missing = [name for name in names if name in _NEED_SURVEY and stored.layers is None]
     if missing:
         raise InputError(
             f"{stored.folder}: {', '.join(missing)}: this map holds the ground alone, expected points and cells too"
         )
     stored.extent  # noqa: B018  an empty map is refused before anything is written
-    place = place or Georeference()
+    georeference = georeference or Georeference()
     done = Exported()
 
     def file(name: str):
         done.files.append(name)
         return out.file(name)
 
-    if "geotiff" in wanted:
-        done.nodes = _write_layers(stored, file, place, limits, watch)
-    if "laz" in wanted:
+    if "geotiff" in names:
+        done.nodes = _write_layers(stored, file, georeference, limits, watch)
+    if "laz" in names:
         for name, kind in (("ground.laz", GROUND), ("obstacles.laz", OBSTACLE)):
-            write_laz(file(name), stored, kind, place)
-    if "nav2" in wanted:
+            write_laz(file(name), stored, kind, georeference)
+    if "nav2" in names:
         write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
-    if "ascii" in wanted:
-        write_ascii_grid(file("elevation.asc"), stored, place)
-    if "ply" in wanted:
-        write_ply(file("surface.ply"), stored, place)
-    if "gltf" in wanted:
+    if "ascii" in names:
+        write_ascii_grid(file("elevation.asc"), stored, georeference)
+    if "ply" in names:
+        write_ply(file("surface.ply"), stored, georeference)
+    if "gltf" in names:
         write_glb(file("surface.glb"), stored)
-    if "picture" in wanted:
+    if "picture" in names:
         save_relief(file("relief.png"), stored)
     done.damaged = tuple(stored.damaged)
     return done
 
 
-def _write_layers(stored, file, place, limits, watch) -> int:
+def _write_layers(stored, file, georeference, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
     (first_row, _), (first, _) = stored.block
@@ -110,13 +120,31 @@ def _write_layers(stored, file, place, limits, watch) -> int:
         for name in names:
             dtype = np.uint8 if name == "traversability-reason" else np.float32
             target = stack.enter_context(atomic_write(file(f"{name}.tif")))
-            writers[name] = GeoTiffWriter(target, grid, place, LAYERS[name], dtype)
+            writers[name] = GeoTiffWriter(target, grid, georeference, LAYERS[name], dtype)
         for key in watch(stored.keys):
-            layers = tile_layers(stored, key, limits)
+            layers = _tile_layers(stored, key, limits)
             known += int(np.isfinite(layers["elevation"]).sum())
-            layers["elevation"] = layers["elevation"] + place.height
+            layers["elevation"] = layers["elevation"] + georeference.height
             for name, writer in writers.items():
                 writer.write(key[0] - first_row, key[1] - first, layers[name])
         for writer in writers.values():
             writer.finish()
     return known
+
+
+def _tile_layers(stored: MapReader, key: Key, limits: TraversabilityLimits | None = None) -> dict[str, NDArray]:
+    """Every layer of one tile, (64, 64) each; NaN, or 0 for the reason, where nothing is known."""
+    wide = stored.planes(key, _BORDER)
+    inner = (slice(_BORDER, _BORDER + SIDE),) * 2
+    slope = np.stack([wide.slope_x, wide.slope_y], axis=-1)
+    drivable = traversability(wide.elevation, slope, wide.variance, stored.spacing, limits)
+    layers: dict[str, NDArray] = {
+        "elevation": wide.elevation[inner],
+        "slope": wide.slope[inner],
+        "variance": wide.variance[inner],
+        "traversability": drivable.score[inner],
+        "traversability-reason": drivable.reason[inner],
+    }
+    if stored.layers is not None:
+        layers["count"] = stored.count(key)
+    return layers

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a map lies on the earth: what its coordinates are counted from, and in which projection."""
+"""Origin and projection of a map."""
 
 from __future__ import annotations
 

@@ -15,21 +15,21 @@ from roadbed.mapping.cache import SIDE
 from roadbed.outputs.maps.georeference import Georeference
 
 _SHORT, _LONG, _DOUBLE, _ASCII, _LONG8 = 3, 4, 12, 2, 16
-_CODES = {_SHORT: "H", _LONG: "I", _DOUBLE: "d", _LONG8: "Q"}
+_DTYPES = {_SHORT: "<u2", _LONG: "<u4", _DOUBLE: "<f8", _LONG8: "<u8"}
 _DEFLATE, _FLOAT, _UNSIGNED = 8, 3, 1
 _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reach
 
 
 class GeoTiffWriter:
-    """A north-up raster of square tiles, each written once in any order; those never written know nothing.
+    """A north-up raster of square tiles, each written once in any order; the others have no data.
 
     `grid` says where the pixels' middles lie; its rows and columns are multiples of 64.
     """
 
     def __init__(
-        self, file: IO[bytes], grid: Grid, place: Georeference, description: str, dtype: DTypeLike = np.float32
+        self, file: IO[bytes], grid: Grid, georeference: Georeference, description: str, dtype: DTypeLike = np.float32
     ) -> None:
-        self._file, self._lattice, self._place, self._description = file, grid, place, description
+        self._file, self._grid, self._georeference, self._description = file, grid, georeference, description
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._across, self._down = grid.columns // SIDE, grid.rows // SIDE
         self._big = grid.size * self._dtype.itemsize > _CLASSIC_LIMIT
@@ -41,22 +41,22 @@ class GeoTiffWriter:
         self._empty = self._append(np.full((SIDE, SIDE), nothing, self._dtype))
 
     def write(self, row: int, column: int, values: NDArray) -> None:
-        """A tile (64, 64) by its place in the grid, row 0 in the south."""
+        """A tile (64, 64) by its row and column, row 0 in the south."""
         if np.isfinite(values).any():
             number = (self._down - 1 - row) * self._across + column
             self._offsets[number], self._sizes[number] = self._append(values[::-1])
 
     def finish(self) -> None:
-        """Write the directory of the tiles and of what the pixels mean."""
+        """Write the directory: tiles, geometry and meaning of the pixels."""
         unwritten = self._sizes == 0
         self._offsets[unwritten], self._sizes[unwritten] = self._empty
-        x_min, _, _, y_max = self._lattice.extent
-        spacing = self._lattice.spacing
+        x_min, _, _, y_max = self._grid.extent
+        spacing, origin = self._grid.spacing, self._georeference
         offset = _LONG8 if self._big else _LONG
         floating = self._dtype.kind == "f"
         tags: list[tuple[int, int, Any]] = [
-            (256, _LONG, [self._lattice.columns]),
-            (257, _LONG, [self._lattice.rows]),
+            (256, _LONG, [self._grid.columns]),
+            (257, _LONG, [self._grid.rows]),
             (258, _SHORT, [8 * self._dtype.itemsize]),
             (259, _SHORT, [_DEFLATE]),
             (262, _SHORT, [1]),  # black is zero
@@ -68,14 +68,14 @@ class GeoTiffWriter:
             (325, offset, self._sizes),
             (339, _SHORT, [_FLOAT if floating else _UNSIGNED]),
             (33550, _DOUBLE, [spacing, spacing, 0.0]),
-            (33922, _DOUBLE, [0.0, 0.0, 0.0, self._place.easting + x_min, self._place.northing + y_max, 0.0]),
-            (34735, _SHORT, self._place.geo_keys()),
+            (33922, _DOUBLE, [0.0, 0.0, 0.0, origin.easting + x_min, origin.northing + y_max, 0.0]),
+            (34735, _SHORT, origin.geo_keys()),
             (42113, _ASCII, b"nan\0" if floating else b"0\0"),
         ]
         self._write_directory([tag for tag in tags if len(tag[2])])
 
     def _append(self, values: NDArray) -> tuple[int, int]:
-        """Where the compressed tile lies, and its size."""
+        """Offset and size of the compressed tile."""
         data = zlib.compress(np.ascontiguousarray(values, self._dtype).tobytes(), 6)
         self._file.write(data)
         self._at += len(data)
@@ -86,7 +86,7 @@ class GeoTiffWriter:
         word = "Q" if self._big else "I"
         entries = []
         for tag, kind, values in tags:
-            packed = values if kind == _ASCII else np.asarray(values).astype(f"<{_numpy_code(kind)}").tobytes()
+            packed = values if kind == _ASCII else np.asarray(values).astype(_DTYPES[kind]).tobytes()
             if len(packed) > inline:
                 where = self._pad()
                 self._file.write(packed)
@@ -99,12 +99,8 @@ class GeoTiffWriter:
         self._file.write(struct.pack(f"<{word}", start))
 
     def _pad(self) -> int:
-        """Directories and their values begin at even places."""
+        """Directories and their values begin at even offsets."""
         if self._at % 2:
             self._file.write(b"\0")
             self._at += 1
         return self._at
-
-
-def _numpy_code(kind: int) -> str:
-    return {"H": "u2", "I": "u4", "d": "f8", "Q": "u8"}[_CODES[kind]]

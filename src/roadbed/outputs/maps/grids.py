@@ -11,7 +11,7 @@ import numpy as np
 import yaml
 from numpy.typing import NDArray
 
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import atomic_write, write_file
 from roadbed.mapping.occupancy_tiles import CELLS
 from roadbed.mapping.reader import MapReader, block_of
 from roadbed.outputs.maps.georeference import Georeference
@@ -21,15 +21,15 @@ _OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
 _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
 
 
-def write_ascii_grid(path: Path, stored: MapReader, place: Georeference) -> None:
+def write_ascii_grid(path: Path, stored: MapReader, georeference: Georeference) -> None:
     """Elevation in metres with three digits."""
     grid = stored.extent
     x_min, _, y_min, _ = grid.extent
     header = {
         "ncols": grid.columns,
         "nrows": grid.rows,
-        "xllcorner": repr(place.easting + x_min),
-        "yllcorner": repr(place.northing + y_min),
+        "xllcorner": repr(georeference.easting + x_min),
+        "yllcorner": repr(georeference.northing + y_min),
         "cellsize": repr(grid.spacing),
         "NODATA_value": _NODATA,
     }
@@ -38,7 +38,7 @@ def write_ascii_grid(path: Path, stored: MapReader, place: Georeference) -> None
         file.write("".join(f"{name} {value}\n" for name, value in header.items()).encode())
         for row in range(last_row, first_row - 1, -1):
             strip = np.hstack([stored.planes((row, column)).elevation for column in range(first, last + 1)])
-            _write_rows(file, strip[::-1] + place.height)
+            _write_rows(file, strip[::-1] + georeference.height)
 
 
 def _write_rows(file: IO[bytes], values: NDArray) -> None:
@@ -48,7 +48,7 @@ def _write_rows(file: IO[bytes], values: NDArray) -> None:
 
 
 def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
-    """The static world: black occupied, white free, grey unknown. The description goes beside the image."""
+    """The static world: black occupied, white free, grey unknown. The description names the image."""
     assert stored.layers is not None
     cell = stored.layers.cell
     (first_row, last_row), (first, last) = block_of(stored.cell_keys, stored.folder)
@@ -65,8 +65,7 @@ def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
         "occupied_thresh": _OCCUPIED,
         "free_thresh": _FREE,
     }
-    with atomic_write(description) as file:
-        file.write(yaml.safe_dump(meta, sort_keys=False).encode())
+    write_file(description, yaml.safe_dump(meta, sort_keys=False))
 
 
 def _strips(stored: MapReader, rows: range, columns: range) -> Iterator[NDArray[np.uint8]]:

@@ -17,7 +17,7 @@ from roadbed.outputs.maps.georeference import Georeference
 _CLASS_GROUND, _CLASS_OTHER = 2, 1  # of the standard: ground, and not classified further
 
 
-def write_laz(path: Path, stored: MapReader, kind: int, place: Georeference) -> int:
+def write_laz(path: Path, stored: MapReader, kind: int, georeference: Georeference) -> int:
     """One point per voxel: the mean of its returns, with their mean intensity; returns how many there are."""
     try:
         import laspy
@@ -26,11 +26,11 @@ def write_laz(path: Path, stored: MapReader, kind: int, place: Georeference) -> 
 
     side = SIDE * stored.spacing
     (first_row, _), (first, _) = block_of(stored.point_keys, stored.folder)
-    shift = np.array([place.easting, place.northing, place.height])
+    shift = np.array([georeference.easting, georeference.northing, georeference.height])
     header = laspy.LasHeader(point_format=0, version="1.2")
     header.scales = np.full(3, 0.001)
     header.offsets = np.floor(shift + side * np.array([first, first_row, 0]))
-    keys = place.geo_keys()
+    keys = georeference.geo_keys()
     if keys:
         data = np.array(keys, "<u2").tobytes()
         header.vlrs.append(laspy.VLR("LASF_Projection", 34735, "GeoTIFF keys", data))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A hill-shaded picture of a map with contour lines."""
+"""A hill-shaded image of a map with contour lines."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.reader import MapReader
 
-_MOST_NODES = 500_000  # in a picture; a larger map is thinned
+_MOST_NODES = 500_000  # in the image; a larger map is thinned
 _LINES = 12  # contour lines, about
 _LIGHT = (-0.54, 0.54, 0.64)  # east, north, up: from the north-west, 40 degrees high
 _STEPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # m between them
 
 
 def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, Float32]:
-    """Elevation and slopes (3, rows, columns) of the whole map on at most about `most` nodes, every so many-th."""
+    """Elevation and slopes (3, rows, columns) of the whole map on about `most` nodes at most, by a stride."""
     grid = stored.extent
     stride = 1
     while grid.size / stride**2 > most and stride < SIDE:
@@ -63,7 +63,7 @@ def draw_relief(axes: Axes, grid: Grid, surface: Float32) -> None:
     high = max(high, low + 0.1)
     tint = colormaps["gist_earth"](0.25 + 0.6 * Normalize(low, high, clip=True)(np.where(known, elevation, low)))
     exaggeration = float(np.clip(40 / (high - low), 1, 5))
-    # By the slopes of the planes themselves: differences between nodes would draw a rim around all that is unknown.
+    # By the slopes of the planes themselves: differences between nodes would draw a rim around unknown areas.
     across, along = (np.nan_to_num(exaggeration * slope) for slope in (slope_x, slope_y))
     east, north, up = _LIGHT
     shade = np.clip((up - east * across - north * along) / np.sqrt(1 + across**2 + along**2), 0, 1)
@@ -82,13 +82,13 @@ def draw_relief(axes: Axes, grid: Grid, surface: Float32) -> None:
 
 
 def trimmed(grid: Grid, surface: Float32) -> tuple[Grid, Float32]:
-    """Without the rows and columns around the map in which nothing is known."""
-    rows, columns = (_span(np.isfinite(surface[0]).any(axis=axis)) for axis in (1, 0))
+    """Without the unknown rows and columns around the map."""
+    rows, columns = (_extent(np.isfinite(surface[0]).any(axis=axis)) for axis in (1, 0))
     part = surface[:, rows, columns]
     moved = grid.shifted(columns.start, rows.start)
     return Grid(moved.x0, moved.y0, grid.spacing, part.shape[2], part.shape[1]), part
 
 
-def _span(known: Any) -> slice:
+def _extent(known: Any) -> slice:
     where = np.flatnonzero(known)
     return slice(int(where[0]), int(where[-1]) + 1) if len(where) else slice(0, len(known))

@@ -4,6 +4,6 @@
 from __future__ import annotations
 
 from roadbed.outputs.report.page import write_report
-from roadbed.outputs.report.summary import FrameRecord, Picture, RunRecorder, RunSummary, Slide, frame_scores
+from roadbed.outputs.report.summary import FrameRecord, ReportImage, RunRecorder, RunSummary, Slide, frame_scores
 
-__all__ = ["FrameRecord", "Picture", "RunRecorder", "RunSummary", "Slide", "frame_scores", "write_report"]
+__all__ = ["FrameRecord", "ReportImage", "RunRecorder", "RunSummary", "Slide", "frame_scores", "write_report"]

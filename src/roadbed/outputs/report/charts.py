@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import cycle
 from math import ceil, floor, log10
 
 import numpy as np
@@ -19,7 +20,7 @@ def stacked_bars(names: Sequence[str], values: Sequence[NDArray[np.float64]], un
     """One bar per frame, one colour per stage; values[stage][frame]."""
     frames = len(values[0])
     total = np.sum(values, axis=0)
-    # A first frame that pays for compilation must not flatten all the others: bars that stand out are cut.
+    # The first frame includes compilation: bars that are much higher than the others are cut.
     usual = total[total <= 4 * np.median(total)]
     ceiling = _round_up(1.1 * float(usual.max()))
     step = (_WIDTH - _LEFT - 6) / frames
@@ -52,24 +53,25 @@ def lines(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str
     step = (_WIDTH - _LEFT - 12) / max(frames - 1, 1)
     parts = [_frame(high, unit, across, frames, low)]
     for index, series in enumerate(values):
-        places = [
+        points = [
             f"{_LEFT + frame * step:.1f},{_y(value, high, low):.1f}"
             for frame, value in enumerate(series)
             if np.isfinite(value)
         ]
         colour = SERIES[index % len(SERIES)]
-        parts.append(f'<polyline points="{" ".join(places)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2.2" fill="{colour}"/>' for p in places]
+        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2.2" fill="{colour}"/>' for p in points]
     return _svg(parts, f"{', '.join(names)} per frame")
 
 
 def key(names: Sequence[str]) -> str:
     """The colours of the series with their names."""
-    items = [
-        f'<span><i style="background:{SERIES[index % len(SERIES)]}"></i>{escape(name)}</span>'
-        for index, name in enumerate(names)
-    ]
-    return f'<p class="key">{"".join(items)}</p>'
+    return f'<p class="key">{swatches(zip(names, cycle(SERIES)))}</p>'
+
+
+def swatches(entries: Iterable[tuple[str, str]]) -> str:
+    """Names with their colours."""
+    return "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
 
 
 def _frame(high: float, unit: str, across: str, frames: int, low: float = 0.0) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The report of many sequences: scores, lowest-scoring frames with pictures, slowest stages, failures."""
+"""The report of many sequences: scores, lowest-scoring frames with images, slowest stages, failures."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.io.atomic import atomic_write
-from roadbed.outputs.report.page import filled_page, gallery, percent, table, tile_row
-from roadbed.outputs.report.summary import Picture
+from roadbed.io.atomic import write_file
+from roadbed.outputs.report.page import filled_page, gallery, links, percent, table, tile_row
+from roadbed.outputs.report.summary import ReportImage
 
 _NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
 
@@ -43,21 +43,20 @@ class Collection:
     configuration: str
     sequences: Sequence[SequenceEntry]
     failures: Mapping[str, str]  # sequence: reason
-    lowest: Sequence[Picture] = ()
-    remarks: Sequence[tuple[str, str]] = ()  # further lines of what was run
+    lowest: Sequence[ReportImage] = ()
+    remarks: Sequence[tuple[str, str]] = ()  # further lines about the run
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 
 def write_collection(path: Path, found: Collection) -> None:
     """Write the page; it appears whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(_html(found).encode())
+    write_file(path, _html(found))
 
 
 def _html(found: Collection) -> str:
     frames = sum(sequence.frames for sequence in found.sequences)
     failed = f", {len(found.failures)} failed" if found.failures else ""
-    pictures = f"<h2>The lowest frames</h2>{gallery(found.lowest)}" if found.lowest else ""
+    images = f"<h2>The lowest frames</h2>{gallery(found.lowest)}" if found.lowest else ""
     return filled_page(
         title=escape(found.title),
         lead=f"{len(found.sequences):,} sequences complete{failed}, {frames:,} frames",
@@ -66,11 +65,11 @@ def _html(found: Collection) -> str:
         run=table((), [("command", found.command), *found.remarks]),
         timings=_stages(found),
         accuracy=_scores(found),
-        pictures=pictures,
+        pictures=images,
         rows_title="Sequences",
         rows=f'<div class="scroll">{_sequences(found)}</div>',
         configuration=escape(found.configuration),
-        files=_reports(found),
+        files=links("Reports of the sequences", [(d.name, d.report) for d in found.sequences]),
         made=found.made,
     )
 
@@ -132,8 +131,3 @@ def _sequences(found: Collection) -> str:
         for d in found.sequences
     ]
     return table(head, rows)
-
-
-def _reports(found: Collection) -> str:
-    items = "".join(f'<li><a href="{escape(d.report)}">{escape(d.name)}</a></li>' for d in found.sequences)
-    return f"<h2>Reports of the sequences</h2><ul>{items}</ul>" if items else ""

@@ -15,32 +15,32 @@ from string import Template
 import numpy as np
 
 from roadbed import __version__
-from roadbed.io.atomic import atomic_write
+from roadbed.io.atomic import write_file
 from roadbed.outputs.report import charts
-from roadbed.outputs.report.summary import FrameRecord, Picture, RunSummary
+from roadbed.outputs.report.summary import FrameRecord, ReportImage, RunSummary
 
 
 def write_report(path: str | Path, run: RunSummary) -> Path:
     """Write the page; it appears whole or not at all."""
-    with atomic_write(path) as file:
-        file.write(report_html(run).encode())
+    write_file(path, report_html(run))
     return Path(path)
 
 
 def report_html(run: RunSummary) -> str:
+    points = sum(frame.points for frame in run.frames)
     return filled_page(
         title=escape(run.title),
-        lead=_lead(run),
+        lead=f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>",
         tiles=_tiles(run),
         slider=_slider(run),
         run=table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
         timings=_timings(run),
         accuracy=_accuracy(run),
-        pictures=_pictures(run),
+        pictures=f"<h2>Pictures</h2>{gallery(run.images)}" if run.images else "",
         rows_title="Frames",
         rows=_frames(run),
         configuration=escape(run.configuration),
-        files=_files(run),
+        files=links("Files", [(name, name) for name in run.files]),
         made=run.made,
     )
 
@@ -49,11 +49,6 @@ def filled_page(*, made: datetime, **sections: str) -> str:
     """The page with its sections, HTML each."""
     page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
     return page.substitute(sections, version=escape(__version__), made=made.strftime("%Y-%m-%d %H:%M UTC"))
-
-
-def _lead(run: RunSummary) -> str:
-    points = sum(frame.points for frame in run.frames)
-    return f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>"
 
 
 def _tiles(run: RunSummary) -> str:
@@ -73,7 +68,7 @@ def _tiles(run: RunSummary) -> str:
 
 
 def tile_row(tiles: Iterable[tuple[str, str]]) -> str:
-    """Large numbers, each with what it is."""
+    """Large numbers, each with its name."""
     return "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
 
 
@@ -108,14 +103,13 @@ def _slide_text(frame: FrameRecord) -> str:
 
 
 def _slide_key(run: RunSummary) -> str:
-    from roadbed.outputs.pictures import palette
+    from roadbed.outputs.images import palette
 
     entries = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("overhang", palette.OVERHANG)]
     entries.append(("elevation, paler where uncertain", palette.SURFACE))
     if any(frame.objects is not None for frame in run.frames):
         entries += [("static", palette.STATIC), ("moving", palette.MOVING), ("not seen", palette.UNSEEN)]
-    items = (f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
-    return f'<span class="key">{"".join(items)}</span>'
+    return f'<span class="key">{charts.swatches(entries)}</span>'
 
 
 def _timings(run: RunSummary) -> str:
@@ -154,7 +148,7 @@ def _accuracy(run: RunSummary) -> str:
     out = "<h2>Accuracy</h2>"
     if scores:
         frames = sum(1 for frame in run.frames if frame.scores)
-        against = f"Ground labels against the truth of {frames} frames, {run.protocol} protocol, mean over frames."
+        against = f"Ground labels against the truth of {frames} frames, patchwork++ protocol, mean over frames."
         out += f"<p>{escape(against)}</p>"
         names = ["F1", "IoU"]
         values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
@@ -163,16 +157,12 @@ def _accuracy(run: RunSummary) -> str:
     return out + table(("measure", "value"), rows)
 
 
-def _pictures(run: RunSummary) -> str:
-    return f"<h2>Pictures</h2>{gallery(run.pictures)}" if run.pictures else ""
-
-
-def gallery(pictures: Iterable[Picture]) -> str:
-    """Pictures below each other, with their captions."""
+def gallery(images: Iterable[ReportImage]) -> str:
+    """Images below each other, with their captions."""
     return "".join(
-        f'<figure><img src="{data_url(picture.data, picture.kind)}" alt="{escape(picture.caption)}">'
-        f"<figcaption>{escape(picture.caption)}</figcaption></figure>"
-        for picture in pictures
+        f'<figure><img src="{data_url(image.data, image.kind)}" alt="{escape(image.caption)}">'
+        f"<figcaption>{escape(image.caption)}</figcaption></figure>"
+        for image in images
     )
 
 
@@ -199,11 +189,10 @@ def _frames(run: RunSummary) -> str:
     return f'<div class="scroll">{table(head, rows)}</div>'
 
 
-def _files(run: RunSummary) -> str:
-    if not run.files:
-        return ""
-    items = "".join(f'<li><a href="{escape(name)}">{escape(name)}</a></li>' for name in run.files)
-    return f"<h2>Files</h2><ul>{items}</ul>"
+def links(title: str, targets: Iterable[tuple[str, str]]) -> str:
+    """A list of links by name and address; nothing without links."""
+    items = "".join(f'<li><a href="{escape(address)}">{escape(name)}</a></li>' for name, address in targets)
+    return f"<h2>{title}</h2><ul>{items}</ul>" if items else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a run was and gave: collected frame by frame, then frozen for the report."""
+"""Settings and results of a run, collected frame by frame for the report."""
 
 from __future__ import annotations
 
@@ -22,15 +22,10 @@ from roadbed.sources.location import parse_location
 
 def ready_kernels() -> int:
     """How many variants of Roadbed's CPU kernels this process has ready; it grows as they are compiled or loaded."""
-    from numba.core.dispatcher import Dispatcher
+    from numba.extending import is_jitted
 
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("roadbed.") and module]
-    return sum(
-        len(value.overloads)
-        for module in modules
-        for value in list(vars(module).values())
-        if isinstance(value, Dispatcher)
-    )
+    return sum(len(value.overloads) for module in modules for value in list(vars(module).values()) if is_jitted(value))
 
 
 @dataclass(frozen=True)
@@ -57,8 +52,8 @@ class Slide:
 
 
 @dataclass(frozen=True)
-class Picture:
-    """A larger picture with a caption."""
+class ReportImage:
+    """An image with a caption."""
 
     caption: str
     data: bytes
@@ -75,9 +70,8 @@ class RunSummary:
     configuration: str  # YAML
     frames: tuple[FrameRecord, ...]
     slides: tuple[Slide, ...] = ()
-    pictures: tuple[Picture, ...] = ()
-    files: tuple[str, ...] = ()  # written beside the report, relative to it
-    protocol: str = "patchwork++"
+    images: tuple[ReportImage, ...] = ()
+    files: tuple[str, ...] = ()  # written next to the report, relative to it
     accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
     machine: str = field(default_factory=lambda: _machine())
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -90,7 +84,7 @@ class RunSummary:
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
 
     def measured(self) -> list[FrameRecord]:
-        """The frames whose times tell how fast it is: not those that warm up, unless there are no others."""
+        """Frames whose times count: those without warm-up, unless there are no others."""
         return [frame for frame in self.frames if not frame.warming] or list(self.frames)
 
     def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
@@ -98,7 +92,7 @@ class RunSummary:
         return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
 
     def mean_scores(self) -> dict[str, float]:
-        """Averages over the frames that have truth; NaN where no frame knows a measure."""
+        """Averages over the frames that have truth; NaN for a measure that no frame has."""
         from roadbed.evaluate.metrics import mean_of_known
 
         scored = [frame.scores for frame in self.frames if frame.scores]
@@ -115,11 +109,10 @@ class RunRecorder:
         *,
         title: str = "",
         command: str = "",
-        protocol: str = "patchwork++",
         slides: int = 24,
         first: int = 0,
     ) -> None:
-        self.source, self.config, self.command, self.protocol = source, config, command, protocol
+        self.source, self.config, self.command = source, config, command
         self.title = title or _title(source)
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
@@ -131,8 +124,8 @@ class RunRecorder:
     def add(
         self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
     ) -> FrameRecord:
-        """Take one frame's numbers, and its image if it is one of those the slider keeps."""
-        from roadbed.outputs.pictures import quick_image
+        """Add the figures of one frame, and its image if it is one of those for the slider."""
+        from roadbed.outputs.images import quick_image
 
         index = self._first + len(self._frames)
         record = FrameRecord(
@@ -141,25 +134,25 @@ class RunRecorder:
             points=len(scan),
             shares=_shares(ground),
             seconds=dict(seconds),
-            scores=frame_scores(scan, ground, self.protocol),
+            scores=frame_scores(scan, ground),
             objects=None if occupancy is None else len(occupancy.objects),
-            diagnostics=ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
+            diagnostics=scan.diagnostics + ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
             warming=not self._frames or ready_kernels() > self._kernels,
         )
         self._frames.append(record)
         if self._most_slides and index % self._every == 0:
             self._slides.append(Slide(index, webp_bytes(quick_image(ground, occupancy))))
-            self._thin_out()
+            self._drop_slides()
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
         return record
 
     def extend(self, frames: Iterable[FrameRecord], slides: Iterable[Slide]) -> None:
-        """Take what another recorder has of the frames that follow."""
+        """Append the frames and slides of another recorder."""
         self._frames += frames
         self._slides += slides
-        self._thin_out()
+        self._drop_slides()
 
-    def _thin_out(self) -> None:
+    def _drop_slides(self) -> None:
         """Of too many slides every second one is kept, and half as many are taken from now on."""
         while len(self._slides) > self._most_slides:
             self._every *= 2
@@ -167,7 +160,7 @@ class RunRecorder:
 
     def summary(
         self,
-        pictures: tuple[Picture, ...] = (),
+        images: tuple[ReportImage, ...] = (),
         files: tuple[str, ...] = (),
         accuracy: Mapping[str, str] | None = None,
     ) -> RunSummary:
@@ -178,26 +171,25 @@ class RunRecorder:
             configuration=self.config.dumps(),
             frames=tuple(self._frames),
             slides=tuple(self._slides),
-            pictures=pictures,
+            images=images,
             files=files,
-            protocol=self.protocol,
             accuracy=accuracy or {},
         )
 
 
-def frame_scores(scan: Scan, ground: GroundFrame, protocol_name: str = "patchwork++") -> dict[str, float]:
+def frame_scores(scan: Scan, ground: GroundFrame) -> dict[str, float]:
     """Precision, recall, F1 and IoU of the ground in percent, NaN where unknown; empty without true classes."""
     if scan.classes is None:
         return {}
     from roadbed.evaluate.metrics import Score
-    from roadbed.evaluate.protocols import protocol
+    from roadbed.evaluate.protocols import patchwork_plusplus
 
-    score = Score.of(ground.is_ground, *protocol(protocol_name)(scan))
+    score = Score.of(ground.is_ground, *patchwork_plusplus(scan))
     return {"precision": score.precision, "recall": score.recall, "F1": score.f1, "IoU": score.iou}
 
 
 def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
-    """An RGB image as WebP, which every browser shows and which is small for pictures of points."""
+    """An RGB image as WebP, which every browser shows and which is small for images of points."""
     from PIL import Image
 
     buffer = BytesIO()
@@ -206,13 +198,13 @@ def webp_bytes(image: NDArray[np.uint8], quality: int = 80) -> bytes:
 
 
 def _title(location: str) -> str:
-    """A source as people call it: a file or folder by its name, whatever folders it lies in."""
+    """A short name of a source: of a file or folder its own name, without parents."""
     path, _ = parse_location(location)
     return Path(path).resolve().name or location if os.path.exists(path) else location
 
 
 def _shares(ground: GroundFrame) -> dict[str, float]:
-    from roadbed.outputs.pictures.palette import LABELS
+    from roadbed.outputs.images.palette import LABELS
 
     count = np.bincount(ground.label, minlength=len(LABELS)) / max(len(ground.label), 1)
     return {name: float(count[label]) for label, (name, _) in LABELS.items()}

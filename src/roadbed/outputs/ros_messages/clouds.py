@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PointCloud2 from scans, and with results beside every field that came in: bit for bit, in the input's own layout."""
+"""PointCloud2 from scans; results are added to the fields of an input cloud, whose bytes stay as they are."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def scan_of_cloud(message: Any, where: str) -> Scan:
 
 
 def packed(columns: Mapping[str, NDArray]) -> NDArray:
-    """Named values (N,) or (N, count) as one little-endian record per point, in types that clouds know."""
+    """Named values (N,) or (N, count) as one little-endian record per point, in types of PointCloud2."""
     stored = {name: _storable(name, np.asarray(values)) for name, values in columns.items()}
     record = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in stored.items()])
     table = np.empty(len(next(iter(stored.values()))) if stored else 0, record)
@@ -83,7 +83,7 @@ def part_of_cloud(messages: RosMessages, cloud: Any, keep: NDArray[np.bool_]) ->
 
 
 def _records(cloud: Any) -> NDArray[np.void]:
-    """Each point's bytes as one record (N,), which is copied as a whole; whatever lies between the rows is left out."""
+    """Each point's bytes as one record (N,), which is copied as a whole; padding between rows is left out."""
     width, height, step = int(cloud.width), int(cloud.height), int(cloud.point_step)
     if not width * height:
         return np.zeros(0, f"V{step}")

@@ -31,8 +31,8 @@ def grid_map(messages: RosMessages, header: Any, grid: Grid, layers: dict[str, N
     x_min, x_max, y_min, y_max = grid.extent
     size = {"resolution": grid.spacing, "length_x": x_max - x_min, "length_y": y_max - y_min}
     centre = Pose(np.eye(3), np.array([(x_min + x_max) / 2, (y_min + y_max) / 2, 0.0]))
-    place = {"header": header} if messages.version == 1 else {}
-    info = messages.make("grid_map_msgs/msg/GridMapInfo", pose=messages.pose(centre), **size, **place)
+    inner = {"header": header} if messages.version == 1 else {}
+    info = messages.make("grid_map_msgs/msg/GridMapInfo", pose=messages.pose(centre), **size, **inner)
     outer = {} if messages.version == 1 else {"header": header}
     return messages.make(
         GRID_MAP,
@@ -45,7 +45,7 @@ def grid_map(messages: RosMessages, header: Any, grid: Grid, layers: dict[str, N
 
 
 def occupancy_grid(messages: RosMessages, header: Any, frame: OccupancyFrame, layer: str, height: float) -> Any:
-    """`occupied`, `static` or `dynamic` in percent, -1 where nothing is known; drawn `height` metres up."""
+    """`occupied`, `static` or `dynamic` in percent, -1 where it is unknown; drawn `height` metres up."""
     probability = getattr(frame, layer)
     percent = np.round(100 * np.clip(np.nan_to_num(probability), 0, 1)).astype(np.int8)
     percent[frame.unknown > _SURELY_UNSEEN] = -1
@@ -66,7 +66,7 @@ def occupancy_grid(messages: RosMessages, header: Any, frame: OccupancyFrame, la
 
 
 def ground_heights(ground: GroundFrame, x: NDArray, y: NDArray) -> NDArray[np.float64]:
-    """m of the surface at places of the grid frame; the road under the vehicle where it is unknown."""
+    """Elevation at points of the grid frame, m; the road under the vehicle where it is unknown."""
     under = float(ground.T_grid_sensor.translation[2]) - ground.mounting.height
     index = ground.grid.index(x, y)
     found = ground.elevation.ravel()[index].astype(np.float64)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves as visualization_msgs/MarkerArray: a line per moving cell, a box, an arrow and a text per object."""
+"""Moving cells and objects as visualization_msgs/MarkerArray: a line per cell; box, arrow and text per object."""
 
 from __future__ import annotations
 

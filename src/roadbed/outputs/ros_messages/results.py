@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partialmethod
 from typing import Any
 
 import numpy as np
 
-from roadbed.core.frames import Label, OccupancyFrame
+from roadbed.core.frames import Label, OccupancyFrame, Scan
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
 from roadbed.outputs.ros_messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
 from roadbed.outputs.ros_messages.markers import object_markers, velocity_markers
@@ -37,15 +37,20 @@ TOPICS = GROUND_TOPICS | OCCUPANCY_TOPICS
 
 @dataclass(frozen=True)
 class FrameNames:
-    """What frames are called. What lies on the lattice is in `lattice`, and `tf` says where that is."""
+    """Names of the frames. Results on the grid are in the frame `grid`, whose pose is published on `tf`."""
 
     world: str = "odom"
     vehicle: str = "base_link"
     grid: str = "roadbed_grid"
 
 
+def sensor_frame(scan: Scan, names: FrameNames | None = None) -> str:
+    """The frame of the points: a merged scan of several sensors lies in the vehicle's."""
+    return (names or FrameNames()).vehicle if scan.mounts else scan.sensor
+
+
 class ResultMessages:
-    """The messages of one result, each made when it is asked for.
+    """The messages of one result, each made on demand.
 
     `cloud` is the message that the scan came in, if it did: its fields, bytes and stamp are kept as they are.
     """
@@ -55,7 +60,7 @@ class ResultMessages:
     ) -> None:
         self._messages, self._result, self._names = messages, result, names or FrameNames()
         self._stamp = messages.stamp(result.scan.time) if cloud is None else cloud.header.stamp
-        self._lattice = messages.header(self._stamp, self._names.grid)
+        self._grid_header = messages.header(self._stamp, self._names.grid)
         self._cloud = cloud
 
     def __iter__(self) -> Iterator[tuple[str, Any]]:
@@ -68,27 +73,22 @@ class ResultMessages:
         return getattr(self, f"_{topic}")()
 
     def _tf(self) -> Any:
-        """Where the lattice lies: in the odometry's world, else at the vehicle, else at the sensor."""
+        """Pose of the grid: in the world of the odometry, else relative to the vehicle, else to the sensor."""
         ground, scan = self._result.ground, self._result.scan
         if ground.T_world_grid is not None:
-            parent, T_parent_lattice = self._names.world, ground.T_world_grid
+            parent, T_parent_grid = self._names.world, ground.T_world_grid
         elif scan.T_vehicle_sensor is not None:
-            parent, T_parent_lattice = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
+            parent, T_parent_grid = self._names.vehicle, scan.T_vehicle_sensor @ ground.T_grid_sensor.inverse()
         else:
-            parent, T_parent_lattice = self._sensor_frame, ground.T_grid_sensor.inverse()
+            parent, T_parent_grid = sensor_frame(scan, self._names), ground.T_grid_sensor.inverse()
         header = self._messages.header(self._stamp, parent)
-        return self._messages.transform(header, self._names.grid, T_parent_lattice)
-
-    @property
-    def _sensor_frame(self) -> str:
-        """The frame of the points: a merged scan of several sensors lies in the vehicle's."""
-        return self._names.vehicle if self._result.scan.mounts else self._result.scan.sensor
+        return self._messages.transform(header, self._names.grid, T_parent_grid)
 
     @cached_property
     def _labelled_message(self) -> Any:
         cloud = self._cloud
         if cloud is None:
-            header = self._messages.header(self._stamp, self._sensor_frame)
+            header = self._messages.header(self._stamp, sensor_frame(self._result.scan, self._names))
             cloud = cloud_of_scan(self._messages, header, self._result.scan)
         return labelled_cloud(self._messages, cloud, self._result.ground)
 
@@ -103,7 +103,7 @@ class ResultMessages:
 
     def _elevation(self) -> Any:
         ground = self._result.ground
-        return grid_map(self._messages, self._lattice, ground.grid, elevation_layers(ground))
+        return grid_map(self._messages, self._grid_header, ground.grid, elevation_layers(ground))
 
     def _surface(self) -> Any:
         """The known nodes of the surface as points."""
@@ -113,26 +113,23 @@ class ResultMessages:
         layers = elevation_layers(ground)
         columns = {"x": x.astype(np.float32), "y": y.astype(np.float32), "z": layers.pop("elevation"), **layers}
         return cloud_of_columns(
-            self._messages, self._lattice, {name: values[known] for name, values in columns.items()}
+            self._messages, self._grid_header, {name: values[known] for name, values in columns.items()}
         )
-
-    def _occupancy(self) -> Any:
-        return self._grid("occupied")
-
-    def _static(self) -> Any:
-        return self._grid("static")
 
     def _grid(self, layer: str) -> Any:
         ground = self._result.ground
         x, y = ground.T_grid_sensor.translation[:2]
         road = float(ground_heights(ground, np.array([x]), np.array([y]))[0])
-        return occupancy_grid(self._messages, self._lattice, self._seen, layer, road)
+        return occupancy_grid(self._messages, self._grid_header, self._seen, layer, road)
+
+    _occupancy = partialmethod(_grid, "occupied")
+    _static = partialmethod(_grid, "static")
 
     def _velocities(self) -> Any:
-        return velocity_markers(self._messages, self._lattice, self._result.ground, self._seen)
+        return velocity_markers(self._messages, self._grid_header, self._result.ground, self._seen)
 
     def _objects(self) -> Any:
-        return object_markers(self._messages, self._lattice, self._result.ground, self._seen)
+        return object_markers(self._messages, self._grid_header, self._result.ground, self._seen)
 
     @property
     def _seen(self) -> OccupancyFrame:

@@ -24,9 +24,9 @@ DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
 class RosMessages:
-    """`make` a message of either ROS by its name, e.g. sensor_msgs/msg/PointCloud2; what is not given is zero or empty.
+    """`make` a message of either ROS by its name, e.g. sensor_msgs/msg/PointCloud2; other fields are zero or empty.
 
-    The same fields serve both: what only ROS 1 has (`header.seq`) or only ROS 2 has is left at its default.
+    The same fields serve both: a field of one ROS alone, such as `header.seq`, has its default.
     """
 
     def __init__(self, version: Literal[1, 2]) -> None:

@@ -26,7 +26,7 @@ SCENES = {
 
 
 def build_scene(name: str, seed: int = 0, density: float = 1.0) -> Scene:
-    """The named scene; `density` scales how many objects stand and move in it."""
+    """The named scene; `density` scales the number of objects."""
     if name not in SCENES:
         raise ConfigError(f"scene {name!r}: expected one of {', '.join(SCENES)}")
     if not 0 <= density <= 3 or math.isnan(density):

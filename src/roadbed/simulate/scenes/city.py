@@ -13,7 +13,7 @@ from roadbed.simulate.terrain import ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 60.0  # s
-SPEED = 8.0  # m/s of the own vehicle
+SPEED = 8.0  # m/s of the ego vehicle
 _FIRST, _LAST = -140.0, DURATION * SPEED + 140.0
 _HALF_ROAD = 5.5
 _BLOCK, _SIDE_STREET, _CORNER = 90.0, 4.0, 60.0
@@ -95,8 +95,8 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
             x += rng.uniform(5.4, 7.0)
             if rng.bernoulli(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
-                place = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
-                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                path = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
+                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
         corner = _CORNER - 2 * _BLOCK
         while corner < _LAST:  # cars waiting in the side streets
             if rng.bernoulli(0.5 * density):
@@ -125,7 +125,7 @@ def _traffic(seed: int, density: float) -> list[o.SceneObject]:
 
 def _people(seed: int, density: float) -> list[o.SceneObject]:
     found: list[o.SceneObject] = []
-    if density > 0:  # beside the wall
+    if density > 0:  # along the wall
         found.append(o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
     for side in (1, -1):
         rng = RandomStream(seed, 5, side + 1)
@@ -136,11 +136,7 @@ def _people(seed: int, density: float) -> list[o.SceneObject]:
             pace = Pace(rng.uniform(1.0, 1.6))
             if rng.bernoulli(0.2):
                 found.append(o.pedestrian(Roadside(x, side * 6.4, -side * pi / 2), height=height))
-            elif not _near_wall(x, side):
+            elif side > 0 or not _WALL[0] - 30.0 < x < _WALL[1] + 10.0:  # the wall has its own pedestrian
                 direction = 1 if rng.bernoulli(0.5) else -1
                 found.append(o.pedestrian(Along(x, offset, pace, direction), height=height))
     return found
-
-
-def _near_wall(x: float, side: int) -> bool:
-    return side < 0 and _WALL[0] - 30.0 < x < _WALL[1] + 10.0

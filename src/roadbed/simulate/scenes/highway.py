@@ -6,10 +6,9 @@ from __future__ import annotations
 from math import pi
 
 from roadbed.simulate import objects as o
-from roadbed.simulate.layers import Bend, Crown, Ditch, Shoulder, Strip, Wave
+from roadbed.simulate.layers import Bend, Crown, Ditch, Shoulder, Strip, Wave, rough
 from roadbed.simulate.motion import Along, Pace, Roadside
 from roadbed.simulate.rng import RandomStream
-from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
 
@@ -40,8 +39,8 @@ def highway(seed: int, density: float) -> Scene:
 
 def _rails() -> list[o.SceneObject]:
     length = 8.0
-    places = [_FIRST + length * step for step in range(int((_LAST - _FIRST) / length))]
-    return [o.guard_rail(Roadside(x, offset), length) for x in places for offset in (0.0, 13.4, -13.4)]
+    positions = [_FIRST + length * step for step in range(int((_LAST - _FIRST) / length))]
+    return [o.guard_rail(Roadside(x, offset), length) for x in positions for offset in (0.0, 13.4, -13.4)]
 
 
 def _verges(seed: int, density: float) -> list[o.SceneObject]:

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop beside it, and a tunnel."""
+"""A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop below it, and a tunnel."""
 
 from __future__ import annotations
 
 from math import pi
 
 from roadbed.simulate import objects as o
-from roadbed.simulate.layers import Banking, Bend, Crown, Ditch, Shoulder, Strip, Wave
+from roadbed.simulate.layers import Banking, Bend, Crown, Ditch, Shoulder, Strip, Wave, rough
 from roadbed.simulate.motion import Along, Pace, Roadside
 from roadbed.simulate.rng import RandomStream
-from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import ROAD, Terrain
 from roadbed.simulate.world import Scene
 
@@ -46,8 +45,8 @@ def _in_tunnel(x: float) -> bool:
 
 def _rails() -> list[o.SceneObject]:
     """Guard rails over the drop, with gaps."""
-    places = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
-    return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in places if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
+    positions = [_FIRST + 4.0 * step for step in range(int((_LAST - _FIRST) / 4.0))]
+    return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in positions if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
 
 
 def _verges(seed: int, density: float) -> list[o.SceneObject]:

@@ -6,10 +6,9 @@ from __future__ import annotations
 from math import pi
 
 from roadbed.simulate import objects as o
-from roadbed.simulate.layers import Bend, Ditch, Wave
+from roadbed.simulate.layers import Bend, Ditch, Wave, rough
 from roadbed.simulate.motion import Along, Pace, Roadside
 from roadbed.simulate.rng import RandomStream
-from roadbed.simulate.scenes.ground import rough
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A road that lies higher than the car park on its right; cars pass between the sensor and ground it has seen."""
+"""A road above a car park on its right; passing cars hide ground that the sensor has seen."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from roadbed.simulate.terrain import PARKING, ROAD, SIDEWALK, Terrain
 from roadbed.simulate.world import Scene
 
 DURATION = 40.0  # s
-SPEED = 1.0  # m/s of the own vehicle
+SPEED = 1.0  # m/s of the ego vehicle
 _HALF_ROAD = 4.2
 _LANE = 1.9
-_FIRST_PASSES, _EVERY = 3.0, 9.0  # s at which a car is abreast of the own vehicle, and the time between cars
+_FIRST_PASSES, _EVERY = 3.0, 9.0  # s at which a car is abreast of the ego vehicle, and the time between cars
 _PASSING_SPEED = 6.0  # m/s
 
 
@@ -52,8 +52,8 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
         while x < 50.0:
             if rng.bernoulli(0.6 * min(density, 1.6)):
                 heading = (pi / 2 if row % 2 else -pi / 2) + rng.uniform(-0.04, 0.04)
-                place = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
-                found.append(o.car(place, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                path = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
+                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
             x += 2.7
     if density > 0:
         found += [o.tree(Roadside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
@@ -62,7 +62,7 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
 
 
 def _passing() -> list[o.SceneObject]:
-    """Cars on the right lane, one abreast of the own vehicle every few seconds."""
+    """Cars on the right lane, one abreast of the ego vehicle every few seconds."""
     found = []
     for number in range(int(DURATION / _EVERY)):
         abreast = _FIRST_PASSES + number * _EVERY

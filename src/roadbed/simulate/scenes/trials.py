@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small scenes that try one ability each."""
+"""Small scenes, each for one test."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def low_obstacles(seed: int, density: float) -> Scene:
     while density > 0 and x < speed * duration + 60.0:
         x += rng.uniform(3.0, 6.0) / density
         offset = rng.uniform(2.2, 7.2) * (1 if rng.bernoulli(0.5) else -1)
-        place = Roadside(x, offset, rng.uniform(0.0, pi))
+        path = Roadside(x, offset, rng.uniform(0.0, pi))
         kind, height = int(rng.uniform(0.0, 4.0)), rng.uniform(0.2, 0.4)
         if kind == 0:
-            found.append(o.low_box(place, height))
+            found.append(o.low_box(path, height))
         elif kind == 1:
-            found.append(o.stone(place, height))
+            found.append(o.stone(path, height))
         elif kind == 2:
-            found.append(o.tyre(place))
+            found.append(o.tyre(path))
         else:
-            found.append(o.kerb_stone(place, rng.uniform(0.2, 0.3)))
+            found.append(o.kerb_stone(path, rng.uniform(0.2, 0.3)))
     return Scene("lowobstacles", terrain, tuple(found), Along(0.0, 0.0, Pace(speed)), duration)
 
 
 def stand_start(seed: int, density: float) -> Scene:
-    """The own vehicle stands; a car ahead starts from rest after 2 s at 2 m/s^2."""
+    """The ego vehicle stands still; a car ahead starts from rest after 2 s at 2 m/s^2."""
     half_road = 5.5
     terrain = Terrain(
         layers=(Crown(0.08, half_road), Kerb(half_road, 0.12)),

@@ -11,6 +11,7 @@ from roadbed.core.geometry import Pose
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.transforms import (
     POSE_TYPES,
+    ROAD_FRAME,
     STATIC_TRANSFORMS_TYPE,
     TransformGraph,
     frame_name,
@@ -38,6 +39,10 @@ class BagPoses:
         if frame not in self._known:
             self._known[frame] = self._of_transforms(frame) if self._topic is None else self._of_odometry(frame)
         return self._known[frame]
+
+    def mounting(self, frame: str) -> Pose | None:
+        """T_vehicle_sensor of a sensor frame, where /tf_static places it over the road."""
+        return self._fixed.between(ROAD_FRAME, frame) if frame else None
 
     def _of_odometry(self, frame: str) -> Trajectory | None:
         if self._odometry is None:

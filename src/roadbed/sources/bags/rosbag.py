@@ -16,7 +16,7 @@ from roadbed.core.frames import Scan
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.bag_poses import BagPoses
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.transforms import CLOUD_TYPE, POSE_TYPES, stamp_seconds
+from roadbed.sources.bags.transforms import CLOUD_TYPE, POSE_TYPES, RESULTS, stamp_seconds
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.source import Source
@@ -54,6 +54,7 @@ class RosbagSource(Source):
             link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
         ]
         self._poses, self._file = self._find_poses(), self._find_file()
+        self._transforms = self._poses or BagPoses(self._reader, None)
         known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
@@ -120,7 +121,16 @@ class RosbagSource(Source):
             fields = cloud_fields(message, where)
         trajectory = self._trajectory(str(message.header.frame_id))
         pose = None if trajectory is None else trajectory.of_scan(index, len(self), time)
-        return scan_from_fields(fields, where, time=time, T_world_sensor=pose, name=f"{index:06d}", sensor=sensor)
+        mounting = self._transforms.mounting(str(message.header.frame_id))
+        return scan_from_fields(
+            fields,
+            where,
+            time=time,
+            T_world_sensor=pose,
+            T_vehicle_sensor=mounting,
+            name=f"{index:06d}",
+            sensor=sensor,
+        )
 
     def _choose_clouds(self) -> tuple[str, ...]:
         """The topics of the option `topic`, else the only one."""
@@ -130,6 +140,11 @@ class RosbagSource(Source):
             for name in named:
                 self._check_named("topic", name, found, "PointCloud2")
             return tuple(dict.fromkeys(named))
+        if not named:  # clouds of Roadbed itself come after those it was made from
+            inputs = {topic for topic in found if not topic.startswith(f"{RESULTS}/")}
+            labelled = found & {f"{RESULTS}/labelled"}
+            if len(inputs or labelled) == 1:
+                return tuple(inputs or labelled)
         chosen = self._choose("topic", (CLOUD_TYPE,))
         if chosen is None:
             topics = _listed({link.topic for link in self._reader.connections})

@@ -12,6 +12,10 @@ from roadbed.core.geometry import Pose
 
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
 STATIC_TRANSFORMS_TYPE = "tf2_msgs/msg/TFMessage"
+RESULTS = "/roadbed"  # prefix of the topics that Roadbed writes
+# The projection of the vehicle on the road (REP 120): a transform from it gives the height of a sensor. The heights of
+# base_link and other frames over the road are unknown.
+ROAD_FRAME = "base_footprint"
 POSE_TYPES = (
     "nav_msgs/msg/Odometry",
     "geometry_msgs/msg/PoseStamped",

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -13,19 +12,20 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.io.files import read_text
-from roadbed.sources.formats.bin import read_bin
-from roadbed.sources.formats.files import FileSource, cloud_files
+from roadbed.sources.formats.bin import RawSource, read_bin
+from roadbed.sources.formats.columns import KITTI
+from roadbed.sources.formats.files import cloud_files
 from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times
 
 _EARTH_RADIUS_M = 6378137.0
 _OXTS_NUMBERS = 30
 
 
-class KittiRawSource(FileSource):
+class KittiRawSource(RawSource):
     """A drive folder. The IMU calibration calib_imu_to_velo.txt is in the drive or in the day's folder."""
 
     name = "kitti-raw"
-    suffixes: ClassVar[tuple[str, ...]] = (".bin",)
+    usual = KITTI
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -82,7 +82,7 @@ class KittiRawSource(FileSource):
         return make_trajectory(poses, stamps.tolist(), str(folder))
 
     def read(self, path: Path) -> Scan:
-        return read_bin(path)
+        return read_bin(path, self.layout)
 
 
 def _is_number(text: str) -> bool:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
@@ -12,16 +11,17 @@ from roadbed.core.geometry import Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.sources.datasets.annotations import read_annotations
 from roadbed.sources.datasets.rig import on_rig, read_mounts
-from roadbed.sources.formats.bin import read_bin
-from roadbed.sources.formats.files import FileSource, cloud_files
+from roadbed.sources.formats.bin import RawSource, label_file, read_bin
+from roadbed.sources.formats.columns import KITTI
+from roadbed.sources.formats.files import cloud_files
 from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
 
 
-class SemanticKittiSource(FileSource):
+class SemanticKittiSource(RawSource):
     """A sequence folder. With `Tr` in calib.txt the poses are those of the left camera and are converted."""
 
     name = "semantickitti"
-    suffixes: ClassVar[tuple[str, ...]] = (".bin",)
+    usual = KITTI
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -53,9 +53,7 @@ class SemanticKittiSource(FileSource):
         return next((file for file in candidates if file.is_file()), None)
 
     def read(self, path: Path) -> Scan:
-        folder = Path(self.path)
-        scan = read_bin(path, folder / "labels" / f"{path.stem}.label")
-        return on_rig(scan, folder, self._mounts)
+        return on_rig(read_bin(path, self.layout, label_file(path)), Path(self.path), self._mounts)
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Annotated boxes of scan `index`, from objects.jsonl; empty where there are none."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from roadbed.core.errors import InputError
 
-_LAYERED = 3
+_POINT_WISE, _LAYERED = 1, 3
 _ITEMS_AT = 34  # in the record that describes the compression
 # Layers of an item by its type: the point itself, colours, near infrared, wave packets. Extra bytes: one layer each.
 _LAYERS = {10: 9, 11: 1, 12: 2, 13: 1}
@@ -31,8 +31,11 @@ def check_chunks(raw: bytes, header: Any, where: str) -> None:
             f"{where}: LAZ items: found {description.item_size()} bytes per point, "
             f"expected {header.point_format.size} by the header"
         )
+    compressor = int.from_bytes(record[:2], "little")
+    if compressor == _POINT_WISE:  # one stream without chunks
+        return
     _check_table(raw, header.offset_to_point_data, where)
-    if int.from_bytes(record[:2], "little") == _LAYERED:
+    if compressor == _LAYERED:
         source = io.BytesIO(raw)
         source.seek(header.offset_to_point_data)
         table = lazrs.read_chunk_table(source, description)

@@ -8,6 +8,7 @@ headers).
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,8 @@ from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.files import FileSource
 from roadbed.sources.formats.pcd_header import PADDING, PcdField, PcdHeader, parse_header
 from roadbed.sources.formats.text_table import parse_blocks
+
+_NUMBER_CHARACTERS = b"0123456789+-.eEnNaAiIfF \t\r\n\v\f"
 
 
 class PcdSource(FileSource):
@@ -43,8 +46,16 @@ def read_pcd(path: str | Path) -> Scan:
     header = parse_header(raw, str(path))
     body = memoryview(raw)[header.length :]
     read = {"ascii": _read_ascii, "binary": _read_binary, "binary_compressed": _read_compressed}[header.data]
-    fields = read(header, body, str(path))
-    return scan_from_fields(fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem)
+    notes: tuple[str, ...] = ()
+    try:
+        fields = read(header, body, str(path))
+    except InputError:
+        characters = [field.name for field in header.fields if field.size == 1]
+        if header.data != "ascii" or not characters or not bytes(body).translate(None, _NUMBER_CHARACTERS):
+            raise
+        fields = _read_without_characters(header, body, str(path))
+        notes = (f"field {', '.join(characters)} left out: found raw characters, expected numbers",)
+    return scan_from_fields(fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem, diagnostics=notes)
 
 
 def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
@@ -113,6 +124,22 @@ def _read_ascii(header: PcdHeader, body: memoryview, where: str) -> dict[str, ND
     return {
         field.name: _per_point(values, field) for field, values in zip(header.fields, blocks) if field.name != PADDING
     }
+
+
+def _read_without_characters(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
+    """The fields before and after those of one byte, which some writers print as characters, even as white space."""
+    single = [k for k, field in enumerate(header.fields) if field.size == 1]
+    before, after = header.fields[: single[0]], header.fields[single[-1] + 1 :]
+    first, last = sum(field.count for field in before), sum(field.count for field in after)
+    rows: list[bytes] = []
+    words: list[bytes] = []
+    for line in bytes(body).split(b"\n"):
+        words += line.split()
+        if len(words) >= first + last and words:
+            rows.append(b" ".join(words[:first] + words[len(words) - last :]))
+            words = []
+    kept = replace(header, fields=before + after)
+    return _read_ascii(kept, memoryview(b"\n".join(rows)), where)
 
 
 def _per_point(values: NDArray, field: PcdField) -> NDArray:

@@ -113,7 +113,8 @@ def _points(entries: dict[str, list[str]], where: str) -> int:
     points = number.get("POINTS", None if width is None else width * height)
     if points is None:
         raise InputError(f"{where}: POINTS: found none, expected the number of points")
-    if width is not None and width * height != points:
+    # Some writers leave WIDTH and HEIGHT at zero; PCL then takes POINTS.
+    if width is not None and width * height != points and (width, height) != (0, 0):
         raise InputError(f"{where}: POINTS: found {points}, expected WIDTH x HEIGHT = {width} x {height}")
     return points
 

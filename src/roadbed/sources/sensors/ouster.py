@@ -132,10 +132,10 @@ class Ouster:
 
 
 class FrameAssembler:
-    """Collects columns until those of the next frame arrive; late columns are dropped."""
+    """Collects columns until those of the next frame arrive; late columns are dropped. `first` numbers its scans."""
 
-    def __init__(self, sensor: Ouster) -> None:
-        self._sensor, self._number, self._host = sensor, 0, 0.0
+    def __init__(self, sensor: Ouster, first: int = 0) -> None:
+        self._sensor, self.number, self._host = sensor, first, 0.0
         self._frame: int | None = None
         self._columns: list[Columns] = []
 
@@ -165,8 +165,8 @@ class FrameAssembler:
             _return_fields(self._sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values
         ]
         fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
-        self._number += 1
-        return scan_from_fields(fields, where, time=self._host, name=f"ouster_{self._number - 1:06d}", sensor="ouster")
+        self.number += 1
+        return scan_from_fields(fields, where, time=self._host, name=f"ouster_{self.number - 1:06d}", sensor="ouster")
 
 
 def _return_fields(

@@ -5,18 +5,23 @@ from __future__ import annotations
 
 import socket
 import time
+from collections import deque
 from collections.abc import Iterator
 from http.client import HTTPConnection, HTTPException
 from typing import Any, ClassVar
 
+import numpy as np
+
 from roadbed.config.text import load_text
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Scan
-from roadbed.sources.sensors.ouster import FrameAssembler, read_metadata
+from roadbed.sources.sensors.ouster import Columns, FrameAssembler, read_metadata
 from roadbed.sources.sensors.udp import UdpSource, listening_address
 
 _METADATA = "/api/v1/sensor/metadata"
 _TIMEOUT_S, _LARGEST_ANSWER = 3.0, 1 << 20
+_VOTES = 16  # packets, of which more than half decide on the frame number
+_FRAMES_LOST = 16  # in a row, after which packets still continue the frame number
 
 
 class OusterSource(UdpSource):
@@ -38,14 +43,50 @@ class OusterSource(UdpSource):
         self.listen(host, port)
 
     def __iter__(self) -> Iterator[Scan]:
-        assembler = FrameAssembler(self._sensor)
+        assembler, vote = FrameAssembler(self._sensor), FrameVote()
         for packet in self._packets:
             if len(packet) != self._sensor.packet_bytes:
-                self.foreign_packets += 1
+                self.ignore(f"{len(packet)} bytes, expected {self._sensor.packet_bytes}")
                 continue
-            scan = assembler.add(self._sensor.decode(packet), time.time(), self.path)
+            columns = self._sensor.decode(packet)
+            known = vote.frame is not None
+            if not self._is_plausible(columns) or not vote.add(columns.frame):
+                self.ignore("measurement or frame numbers that do not continue those of the sensor")
+                continue
+            if known and vote.restarted:
+                assembler = FrameAssembler(self._sensor, assembler.number)
+            scan = assembler.add(columns, time.time(), self.path)
             if scan is not None:
                 yield scan
+
+    def _is_plausible(self, columns: Columns) -> bool:
+        """A packet has neighbouring columns, in their order."""
+        number = columns.number
+        return len(number) < 2 or bool((np.diff(number) > 0).all() and np.ptp(number) < self._sensor.columns_per_packet)
+
+
+class FrameVote:
+    """Accepts packets that continue the frame number, or whose frame number most of the last packets have.
+
+    One foreign packet with a number ahead would otherwise make the sensor's own packets late ones, for up to an hour.
+    """
+
+    def __init__(self) -> None:
+        self.frame: int | None = None
+        self.restarted = False  # the last accepted packet did not continue the frame number
+        self._recent = deque[int](maxlen=_VOTES)
+
+    def add(self, frame: int) -> bool:
+        self._recent.append(frame)
+        self.restarted = self.frame is None or not _is_near(frame, self.frame)
+        if self.restarted and 2 * sum(_is_near(frame, other) for other in self._recent) <= len(self._recent):
+            return False
+        self.frame = frame
+        return True
+
+
+def _is_near(frame: int, other: int) -> bool:
+    return (frame - other + _FRAMES_LOST) % (1 << 16) <= 2 * _FRAMES_LOST
 
 
 def _request_metadata(path: str, host: str, port: str) -> str:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import socket
+import sys
 from collections.abc import Iterator
 
 from roadbed.core.errors import DeviceError, InputError
@@ -45,7 +46,7 @@ class UdpSource(Source):
     """A live sensor without a known end; `close` from another thread ends the iteration."""
 
     sequential = False  # a sensor alone has no odometry
-    foreign_packets = 0  # packets of other sizes than this sensor's, ignored
+    foreign_packets = 0  # packets that are not this sensor's, ignored
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -57,6 +58,14 @@ class UdpSource(Source):
 
     def close(self) -> None:
         self._packets.close()
+
+    def ignore(self, reason: str) -> None:
+        """Count a foreign packet; the 1st, 10th, 100th, ... is reported on standard error."""
+        self.foreign_packets += 1
+        if str(self.foreign_packets).strip("0") == "1":
+            print(
+                f"roadbed: {self.path}: {self.foreign_packets} packets ignored: {reason}", file=sys.stderr, flush=True
+            )
 
 
 def listening_address(path: str, sensor: str) -> tuple[str, int]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter, deque
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -24,6 +24,9 @@ from roadbed.sources.source import Source
 _PCAP_MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
 _FARTHEST_RETURN_M = 1000.0  # the decoder drops returns beyond the sensor's specified range by default
 _DATA_PACKET, _TELEMETRY_PACKET = 1206, 512  # bytes
+_BLOCKS, _LASERS = range(0, 1200, 100), (0xFF, 0xDD, 0xCC, 0xBB)
+_MODEL = 1205  # the byte that names the sensor model
+_VOTES = 32  # packets, of which more than half decide on the model: 42 ms of a VLP-16
 _STAMP = slice(1200, 1204)  # microseconds since the full hour
 _HOUR = 3_600_000_000
 _LONGEST_SILENCE_S = 1.0  # after a longer gap, or when the sensor's clock was set, the clock estimate restarts
@@ -125,6 +128,31 @@ class PacketClock:
         return self._time
 
 
+class ModelVote:
+    """The sensor model that most of the last packets name; packets of other models are not decoded.
+
+    The decoder keeps the model of its first packet, so one foreign packet would silence it.
+    """
+
+    def __init__(self) -> None:
+        self.model = -1
+        self._recent = deque[int](maxlen=_VOTES)
+
+    def add(self, packet: bytes) -> bool:
+        """Whether the model has changed by this packet; no model is chosen before the first full count."""
+        self._recent.append(packet[_MODEL])
+        model, votes = Counter(self._recent).most_common(1)[0]
+        if len(self._recent) < _VOTES or model == self.model or 2 * votes <= _VOTES:
+            return False
+        self.model = model
+        return True
+
+
+def is_data_packet(packet: bytes) -> bool:
+    """Twelve blocks of 100 bytes, each with a mark that names its lasers."""
+    return len(packet) == _DATA_PACKET and all(packet[k] in _LASERS and packet[k + 1] == 0xEE for k in _BLOCKS)
+
+
 class VelodyneSource(UdpSource):
     """Scans of a Velodyne sensor on the wire; `velodyne:192.168.1.100:2368` listens on that interface."""
 
@@ -133,18 +161,34 @@ class VelodyneSource(UdpSource):
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
         decoder, config = _decoder(self.path)
-        self._decoder, self._clock = decoder.StreamDecoder(config), PacketClock()
+        self._new_decoder = partial(decoder.StreamDecoder, config)
         self.listen(*listening_address(self.path, self.name))
 
     def __iter__(self) -> Iterator[Scan]:
-        number = 0
+        for number, (stamp, points) in enumerate(self._revolutions()):
+            yield _scan(points, self.path, time=stamp, name=f"velodyne_{number:06d}", sensor="velodyne")
+
+    def _revolutions(self) -> Iterator[tuple[float, Any]]:
+        clock, vote, decoder = PacketClock(), ModelVote(), None
+        waiting = deque[tuple[float, bytes]](maxlen=_VOTES)  # until the model is known
         for packet in self._packets:
-            if len(packet) != _DATA_PACKET:
-                self.foreign_packets += len(packet) != _TELEMETRY_PACKET
+            if not is_data_packet(packet):
+                if len(packet) != _TELEMETRY_PACKET:
+                    self.ignore(f"{len(packet)} bytes that are no Velodyne packet")
                 continue
-            turn = None
-            with suppress(InputError), foreign_errors(self.path, "Velodyne packet"):
-                turn = self._decoder.decode(self._clock.stamp(packet, time.time()), packet, as_pcl_structs=True)
-            if turn is not None:
-                yield _scan(turn[1], self.path, time=turn[0].host, name=f"velodyne_{number:06d}", sensor="velodyne")
-                number += 1
+            waiting.append((clock.stamp(packet, time.time()), packet))
+            if vote.add(packet):
+                decoder = self._new_decoder()
+            while decoder is not None and waiting:
+                stamp, oldest = waiting.popleft()
+                if oldest[_MODEL] != vote.model:
+                    self.ignore(f"from sensor model 0x{oldest[_MODEL]:02x}, most are from 0x{vote.model:02x}")
+                    continue
+                turn = None
+                try:
+                    with foreign_errors(self.path, "Velodyne packet"):
+                        turn = decoder.decode(stamp, oldest, as_pcl_structs=True)
+                except InputError as error:
+                    self.ignore(str(error))
+                if turn is not None:
+                    yield turn[0].host, turn[1]

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// One EM iteration of the STCRF in one launch: E-step and sums over a node's points, its neighbours' information, its
-// previous frame's, and the 3x3 solve. Jacobi: it reads `from` and writes `to`, so nodes are independent.
+// One EM iteration of the STCRF in one launch: E-step and sums over a node's points, information of its neighbours and of
+// the previous frame, and the 3x3 solve. Jacobi: it reads `from` and writes `to`, so nodes are independent. CPU devices use
+// em_rows.cl. Twin: em_cpu.py.
 //
-// How many work-items share a node depends on its points: one up to FEW, LANES up to SOME, a warp's WIDE up to MANY, and a
-// whole work-group beyond (next to the sensor a node holds thousands), unless such nodes are thinned out. They take
-// neighbours and points in turn and add up what they found. Each work-group serves one of these kinds; nodes of the last
-// three are listed. CPU devices have their own form, em_rows.cl.
+// Nodes are in size classes by their number of points: one work-item per node up to FEW, LANES up to SOME, a warp up to
+// MANY, and a whole work-group beyond (near the sensor a node holds thousands of points), unless these are thinned out. The
+// work-items of a node share its neighbours and points and add up their sums. A work-group serves one class; the nodes of
+// the last three classes are in lists.
 
-// beta / |N| of each of the eight neighbours, dealt out among `lanes` work-items, and gamma of the previous frame.
-// Without branches, so that all loads are under way together: a neighbour outside is the node itself with weight zero.
+// Adds beta / |N| of each neighbour, shared among `lanes` work-items, and gamma of the previous frame. There are no
+// branches, so that all loads overlap: a neighbour outside of the lattice is the node itself with weight zero.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
                              float gamma, int lane, int lanes) {
     int column = node % COLUMNS, row = node / COLUMNS;
     UNROLL for (int k = lane; k < 8; k += lanes) {
-        int place = k < 4 ? k : k + 1;
-        int i = place % 3 - 1, j = place / 3 - 1;
+        int neighbour = k < 4 ? k : k + 1;
+        int i = neighbour % 3 - 1, j = neighbour / 3 - 1;
         int counts = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
         counts = counts && (NEIGHBOURS == 8 || i == 0 || j == 0);
         int other = counts ? node + j * COLUMNS + i : node;
@@ -30,21 +31,21 @@ FUNCTION uchar seen_by(float now, float before) {
 #endif
 
 #if LANES > 1
-#define WIDE 32
-#define MOST_LANES (LIMIT && LIMIT <= MANY ? WIDE : GROUP)
-#define AT_ONCE 4       // points under way for a work-item,
-#define MORE_AT_ONCE 8  // where several share a node
+#define WARP 32
+#define MOST_LANES (LIMIT && LIMIT <= MANY ? WARP : GROUP)
+#define IN_FLIGHT 4       // points that a work-item loads at a time,
+#define MORE_IN_FLIGHT 8  // and where several work-items share a node
 
-// `at_once` points of a node from place `first` on; those beyond the last repeat it.
-FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, int at_once, float4 *some) {
-    UNROLL for (int j = 0; j < at_once; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
+// Loads `in_flight` points of a node from index `first` on; beyond the last point it is repeated.
+FUNCTION void read_some(GLOBAL const float4 *points, int first, int lanes, int count, int in_flight, float4 *some) {
+    UNROLL for (int j = 0; j < in_flight; ++j) some[j] = points[max(min(first + j * lanes, count - 1), 0)];
 }
 
-// E-step c_j of a point, and at once what it adds to the M-step: w H^T H and w z H^T with w = c_j where it counts.
+// E-step c_j of a point, and its terms of the M-step: w H^T H and w z H^T with w = c_j if it counts.
 FUNCTION void weigh_point(Information *sum, float4 p, float4 plane, float up, int counts) {
     float dz = p.z - (plane.x + plane.y * p.x + plane.z * p.y);
     float c = EXP2(dz * dz * (dz >= 0.0f ? up : DOWN));
-#ifdef PULL  // points far below keep a little weight: a surface that starts above a drop is drawn down to it
+#ifdef PULL  // points far below keep a small weight, which draws a surface that starts above a drop down to it
     c = dz < 0.0f ? fmax(c, PULL / (1.0f + dz * dz * PULL_REACH)) : c;
 #endif
     c = counts ? c : 0.0f;
@@ -66,38 +67,38 @@ FUNCTION void add_data(Information *sum, Information data) {
 #undef ADD_DATA
 }
 
-// The plane as the E-step takes it.
+// The plane with limited slopes, for the E-step.
 FUNCTION float4 limited(float4 plane) {
     float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT);
     return FLOAT4(plane.x, sx, sy, 0.0f);
 }
 
-// The data term of the M-step. `some` holds the first points already. Returns the effective points that were added.
+// Adds the data term of the M-step; `some` holds the first points. Returns the number of effective points added.
 FUNCTION float add_points(Information *sum, GLOBAL const float4 *points, int count, float4 *some, float4 plane, float up,
-                          int lane, int lanes, int at_once) {
+                          int lane, int lanes, int in_flight) {
     Information data = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     plane = limited(plane);
-    for (int first = lane; first < count; first += at_once * lanes) {
-        if (first != lane) read_some(points, first, lanes, count, at_once, some);
-        UNROLL for (int j = 0; j < at_once; ++j) weigh_point(&data, some[j], plane, up, first + j * lanes < count);
+    for (int first = lane; first < count; first += in_flight * lanes) {
+        if (first != lane) read_some(points, first, lanes, count, in_flight, some);
+        UNROLL for (int j = 0; j < in_flight; ++j) weigh_point(&data, some[j], plane, up, first + j * lanes < count);
     }
     add_data(sum, data);
     return ALPHA * data.p00;
 }
 
-// The sum over `lanes` neighbouring work-items, known at least to the first of them. scratch: nine floats per work-item.
+// The sum over `lanes` neighbouring work-items, valid at least in the first. scratch: nine floats per work-item.
 FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
-    UNROLL for (int offset = 1; offset < min(lanes, WIDE); offset *= 2) {
+    UNROLL for (int offset = 1; offset < min(lanes, WARP); offset *= 2) {
 #define ADD_OTHER(number) s->number += __shfl_xor_sync(0xffffffffu, s->number, offset);
         FOR_EACH_NUMBER(ADD_OTHER)
 #undef ADD_OTHER
     }
-    if (lanes <= WIDE) return;
-    int part = LOCAL_ID / WIDE, number = 0;
+    if (lanes <= WARP) return;
+    int part = LOCAL_ID / WARP, number = 0;
     __syncthreads();
-    if (LOCAL_ID % WIDE == 0) {
-#define WRITE_PART(name) scratch[GROUP / WIDE * number++ + part] = s->name;
+    if (LOCAL_ID % WARP == 0) {
+#define WRITE_PART(name) scratch[GROUP / WARP * number++ + part] = s->name;
         FOR_EACH_NUMBER(WRITE_PART)
 #undef WRITE_PART
     }
@@ -106,13 +107,13 @@ FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
     if (LOCAL_ID == 0) {
 #define ADD_PARTS(name)                                                                               \
     s->name = 0.0f;                                                                                   \
-    for (int k = 0; k < GROUP / WIDE; ++k) s->name += scratch[GROUP / WIDE * number + k];             \
+    for (int k = 0; k < GROUP / WARP; ++k) s->name += scratch[GROUP / WARP * number + k];             \
     ++number;
         FOR_EACH_NUMBER(ADD_PARTS)
 #undef ADD_PARTS
     }
 #else
-    // Every group goes through the same barriers: not all OpenCL compilers follow barriers into branches.
+    // All work-items reach the same barriers: not all OpenCL compilers handle barriers in branches.
     int number = 0;
     BARRIER();
 #define WRITE_MINE(name) scratch[GROUP * number++ + LOCAL_ID] = s->name;
@@ -134,14 +135,14 @@ FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 // The same for one number.
 FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
-    UNROLL for (int offset = 1; offset < min(lanes, WIDE); offset *= 2)
+    UNROLL for (int offset = 1; offset < min(lanes, WARP); offset *= 2)
         number += __shfl_xor_sync(0xffffffffu, number, offset);
-    if (lanes <= WIDE) return number;
+    if (lanes <= WARP) return number;
     __syncthreads();
-    if (LOCAL_ID % WIDE == 0) scratch[LOCAL_ID / WIDE] = number;
+    if (LOCAL_ID % WARP == 0) scratch[LOCAL_ID / WARP] = number;
     __syncthreads();
     number = 0.0f;
-    for (int k = 0; k < GROUP / WIDE; ++k) number += scratch[k];
+    for (int k = 0; k < GROUP / WARP; ++k) number += scratch[k];
     return number;
 #else
     BARRIER();
@@ -156,17 +157,17 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
 }
 
 // One node by `lanes` work-items, of which the first writes the result.
-FUNCTION void update_node(int node, int skip, int lane, int lanes, int at_once, int2 segment, GLOBAL const float4 *from,
+FUNCTION void update_node(int node, int skip, int lane, int lanes, int in_flight, int2 segment, GLOBAL const float4 *from,
                           GLOBAL float4 *to, GLOBAL const float4 *prior, GLOBAL const float4 *expected,
                           GLOBAL const float4 *points, GLOBAL float4 *surface, GLOBAL uchar *seen, float up,
                           float gamma, int warm, int last, LOCAL float *scratch) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
-    float4 some[MORE_AT_ONCE];
-    if (count > 0) read_some(points + segment.x, lane, lanes, count, at_once, some);
+    float4 some[MORE_IN_FLIGHT];
+    if (count > 0) read_some(points + segment.x, lane, lanes, count, in_flight, some);
     float4 plane = load_plane(from, node), level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
-    float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes, at_once);
+    float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes, in_flight);
     sum_over_lanes(&sum, lanes, scratch);
     if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);
     if (!skip && lane == 0) {
@@ -179,10 +180,9 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int at_once, 
     }
 }
 
-// `up`: the exponent's factor above the surface in this iteration. `last`: also describe the surface (h, sx, sy, variance)
-// and, with SEEN_ONLY, where it was seen.
-// The first `whole_groups` work-groups serve nodes with more than MANY points, twice `groups` more the other two listed
-// kinds, the rest nodes of few points by their number.
+// `up`: factor of dz^2 above the surface in this iteration. `last`: also write the surface (h, sx, sy, variance) and, with
+// SEEN_ONLY, where it was seen. The first `whole_groups` work-groups serve nodes with more than MANY points, the next
+// 2 * `groups` the other two listed classes, the rest all nodes of few points.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
                GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
@@ -195,32 +195,34 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     GLOBAL float4 *to = to_all + 3 * SLOT * NODES, *surface = surface_all + SLOT * NODES;
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
     LOCAL_ARRAY float scratch[9 * GROUP];
-    int kind = GROUP_ID < whole_groups ? 2 : (GROUP_ID - whole_groups) / groups;  // 0: some points, 1: many, 2: more
-    int few = GROUP_ID >= whole_groups + 2 * groups;
-    int lanes = few ? 1 : kind == 0 ? LANES : kind == 1 ? WIDE : MOST_LANES;
-    int first_group = few ? whole_groups + 2 * groups : kind == 2 ? 0 : whole_groups + kind * groups;
-    int member = GROUP_ID - first_group, members = few ? GROUP_COUNT - first_group : kind == 2 ? whole_groups : groups;
-    int at_once = members * (GROUP / lanes), task = member * (GROUP / lanes) + LOCAL_ID / lanes;
-    GLOBAL const int4 *list = lists + (3 * SLOT + (few ? 0 : kind)) * NODES;
-    int4 entry = list[min(task, NODES - 1)];  // read before it is known whether the list is that long
-    int tasks = few ? NODES : cursors[CURSORS * SLOT + 1 + kind];
-    for (int round = 0; round * at_once < tasks; ++round, task += at_once) {
+    // Size class 0: up to SOME points, 1: up to MANY, 2: more.
+    int size_class = GROUP_ID < whole_groups ? 2 : (GROUP_ID - whole_groups) / groups;
+    int one_item = GROUP_ID >= whole_groups + 2 * groups;
+    int lanes = one_item ? 1 : size_class == 0 ? LANES : size_class == 1 ? WARP : MOST_LANES;
+    int first_group = one_item ? whole_groups + 2 * groups : size_class == 2 ? 0 : whole_groups + size_class * groups;
+    int member = GROUP_ID - first_group;
+    int members = one_item ? GROUP_COUNT - first_group : size_class == 2 ? whole_groups : groups;
+    int per_round = members * (GROUP / lanes), task = member * (GROUP / lanes) + LOCAL_ID / lanes;
+    GLOBAL const int4 *list = lists + (3 * SLOT + (one_item ? 0 : size_class)) * NODES;
+    int4 entry = list[min(task, NODES - 1)];  // loaded before the length of the list is known
+    int tasks = one_item ? NODES : cursors[CURSORS * SLOT + 1 + size_class];
+    for (int round = 0; round * per_round < tasks; ++round, task += per_round) {
         if (round > 0) entry = list[min(task, NODES - 1)];
-        int node = few ? min(task, NODES - 1) : entry.x;
-        int2 segment = few ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
-        int skip = task >= tasks || (few && segment.y > FEW);
-#define UPDATE(lane, lanes, at_once)                                                                                    \
-    update_node(node, skip, lane, lanes, at_once, segment, from, to, prior, expected, points, surface, seen, up, gamma, \
+        int node = one_item ? min(task, NODES - 1) : entry.x;
+        int2 segment = one_item ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
+        int skip = task >= tasks || (one_item && segment.y > FEW);
+#define UPDATE(lane, lanes, in_flight)                                                                                    \
+    update_node(node, skip, lane, lanes, in_flight, segment, from, to, prior, expected, points, surface, seen, up, gamma, \
                 warm, last, scratch)
 #ifdef ROADBED_CUDA
-        if (skip && lanes >= WIDE) continue;  // whole warps: nobody waits for them
-        // The same code four times, so that the compiler knows lane and lanes and unrolls.
-        if (few) UPDATE(0, 1, AT_ONCE);
-        else if (kind == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES, MORE_AT_ONCE);
-        else if (kind == 1) UPDATE(LOCAL_ID & (WIDE - 1), WIDE, MORE_AT_ONCE);
-        else UPDATE(LOCAL_ID & (MOST_LANES - 1), MOST_LANES, MORE_AT_ONCE);
+        if (skip && lanes >= WARP) continue;  // whole warps: no other work-item waits for them
+        // The same code four times with constant `lanes`, so that the compiler unrolls it.
+        if (one_item) UPDATE(0, 1, IN_FLIGHT);
+        else if (size_class == 0) UPDATE(LOCAL_ID & (LANES - 1), LANES, MORE_IN_FLIGHT);
+        else if (size_class == 1) UPDATE(LOCAL_ID & (WARP - 1), WARP, MORE_IN_FLIGHT);
+        else UPDATE(LOCAL_ID & (MOST_LANES - 1), MOST_LANES, MORE_IN_FLIGHT);
 #else
-        UPDATE(LOCAL_ID % lanes, lanes, AT_ONCE);
+        UPDATE(LOCAL_ID % lanes, lanes, IN_FLIGHT);
 #endif
     }
 }

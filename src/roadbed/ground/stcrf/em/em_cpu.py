@@ -2,9 +2,9 @@
 # mypy: ignore-errors
 """The EM of the spatio-temporal CRF on the CPU: E-step, fused M-step with averaged neighbours, 3x3 solve.
 
-Information of a node: nine planes p00 p01 p02 p11 p12 p22 (P) and x0 x1 x2 (X). Arrays are (rows + 2, 9, stride)
-with a border of empty nodes, so that no loop asks where the lattice ends; each row's planes lie together in cache.
-ActiveColumns of nodes and the points of a node are whole numbers of vectors, see `compute.lanes`.
+The information of a node is nine numbers: p00 p01 p02 p11 p12 p22 (P) and x0 x1 x2 (X). Arrays are
+(rows + 2, 9, stride), with a border of empty nodes, so that loops need no tests at the border; the nine planes of a row
+share cache lines. Active columns and the points of a node are padded to whole vectors (`kernels.simd`). Twin: em.cl.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ import numpy as np
 
 from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
+from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U
 from roadbed.kernels.parallel import parallel_region
-from roadbed.kernels.simd import LANES, STEP, exp2_lanes, larger, load, load_flat, splat, store, store_flat, where
-from roadbed.kernels.simd_reductions import store_across, total, totals
+from roadbed.kernels.simd import LANES, STEP, exp2_lanes, load, load_flat, maximum, splat, store, store_flat, where
+from roadbed.kernels.simd_reductions import store_column, sum_each, sum_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 class EmRules(NamedTuple):
-    """StcrfConfig for one lattice, as plain numbers; see there."""
+    """StcrfConfig of one lattice, for kernels."""
 
     iterations: int
-    from_prior: bool  # the first surface is the prior's, and else what is expected
+    from_prior: bool  # the first surface is the prior's, else the expected one
     alpha: np.float32
     beta: np.float32
     neighbours: int
@@ -42,7 +43,7 @@ class EmRules(NamedTuple):
 
 
 def em_rules(stcrf: StcrfConfig, **of_lattice) -> EmRules:
-    """The rules of one lattice: what all have in common, and its own."""
+    """The rules of one lattice: the common ones, and its own (`of_lattice`)."""
     return EmRules(
         alpha=F(stcrf.alpha),
         beta=F(stcrf.beta),
@@ -54,7 +55,7 @@ def em_rules(stcrf: StcrfConfig, **of_lattice) -> EmRules:
 
 
 class EmArrays(NamedTuple):
-    """A lattice's buffers; see `arrays.Field`."""
+    """Buffers of a lattice; see `arrays.Field`."""
 
     information: np.ndarray
     prior: np.ndarray
@@ -68,11 +69,11 @@ class EmArrays(NamedTuple):
 
 
 class _Iteration(NamedTuple):
-    """What changes from one iteration to the next."""
+    """Values of one iteration."""
 
     number: int
-    old: int  # which of the two buffers of information is read
-    share: np.float32  # beta of each neighbour
+    old: int  # index of the information buffer that is read
+    share: np.float32  # weight of each neighbour, beta / |N|
     up: np.float32  # factor of dz^2 above and below the surface
     down: np.float32
     reach: np.float32  # 1/m^2: how fast the pull fades with the depth
@@ -80,7 +81,7 @@ class _Iteration(NamedTuple):
 
 @inner()
 def _sum_along_x(p, q, spacing, lo, hi):
-    """q = p + F^T p F over the left and right neighbour, for columns lo..hi of one row."""
+    """q = p + sum of F^T p F over the left and right neighbour, for columns lo..hi of one row."""
     square, double = spacing * spacing, F(2) * spacing
     for c in range(U(lo), U(hi), STEP):
         left0, right0 = load(p, (0, c - ONE)), load(p, (0, c + ONE))
@@ -103,21 +104,21 @@ def _sum_along_x(p, q, spacing, lo, hi):
 
 @merged()
 def _around(rows, i):
-    """The neighbours of nodes at place i and on: own row without the node, and the rows beside as they are there."""
+    """Sum over the neighbours of the nodes from flat index i on: own row without the node, rows below and above."""
     p, q, below, above = rows
     return load_flat(q, i) - load_flat(p, i) + load_flat(below, i) + load_flat(above, i)
 
 
 @inlined()
 def _add_neighbours(data, rows, more, share, out, i):
-    """One plane of the M-step; `more` of the neighbours comes from other planes."""
+    """One plane of the M-step; `more` is what the neighbours contribute from other planes."""
     store_flat(out, i, load_flat(data, i) + (_around(rows, i) + more) * share)
 
 
 @inner()
 def _m_step(data, rows, share, spacing, out, lo, hi):
-    """P, X <- data + beta/|N| neighbours. `rows`: the old information of a row, the same summed along x with the node
-    included, and those sums of the rows below and above."""
+    """P, X <- data + beta/|N| neighbours. `rows`: the old information of a row, its sums along x (node included), and
+    the sums of the rows below and above."""
     below, above = rows[2], rows[3]
     square, double, nothing, plane = spacing * spacing, F(2) * spacing, splat(F(0)), out.shape[1]
     for c in range(np.int64(lo), np.int64(hi), LANES):
@@ -146,7 +147,7 @@ def _m_step(data, rows, share, spacing, out, lo, hi):
 
 @merged()
 def _add_prior(prior, gamma, out, lo, hi):
-    """P, X += gamma previous frame."""
+    """P, X += gamma * (P, X of the previous frame)."""
     for k in range(9):
         for c in range(U(lo), U(hi), STEP):
             store(out, (k, c), load(out, (k, c)) + load(prior, (k, c)) * gamma)
@@ -175,7 +176,7 @@ def _solve(p, expected, height_information, slope_information, mean, lo, hi):
 def _gather(points, first, last, plane, step, rules, data, c):
     """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T, with the ground probability c_j.
 
-    With a pull points far below keep a little weight: a surface that starts above a drop is drawn down to it.
+    With `pull`, points far below keep a small weight, which draws a surface that starts above a drop down to it.
     """
     h, sx, sy = splat(plane[0]), splat(plane[1]), splat(plane[2])
     up, down, alpha = splat(step.up), splat(step.down), rules.alpha
@@ -187,36 +188,29 @@ def _gather(points, first, last, plane, step, rules, data, c):
         weight = exp2_lanes(dz * dz * where(above, up, down))
         if rules.pull > F(0):
             kept = rules.pull / (dz * dz * step.reach + F(1))
-            weight = where(above, weight, larger(weight, kept))
+            weight = where(above, weight, maximum(weight, kept))
         weight_x, weight_y = weight * x, weight * y
         w, wx, wy = w + weight, wx + weight_x, wy + weight_y
         wxx, wxy, wyy = wxx + weight_x * x, wxy + weight_x * y, wyy + weight_y * y
         wz, wzx, wzy = wz + weight * z, wzx + weight_x * z, wzy + weight_y * z
-    store_across(data, (0, c), totals((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
-    data[8, c] = alpha * total(wzy)
+    store_column(data, (0, c), sum_each((w, wx, wy, wxx, wxy, wyy, wz, wzx)) * alpha)
+    data[8, c] = alpha * sum_lanes(wzy)
 
 
 @inner()
 def _e_step(points, mean, data, step, rules, row, columns):
-    """Ground probability c_j of every point of a row of nodes, summed at once into the data term of the M-step."""
-    nodes, limit = points.listed.nodes, rules.slope_limit
-    for i in range(U(points.listed.row[row]), U(points.listed.row[row + 1])):
+    """Ground probability c_j of every point of a row of nodes, summed directly into the data term of the M-step."""
+    nodes, limit = points.active_nodes.nodes, rules.slope_limit
+    for i in range(U(points.active_nodes.row[row]), U(points.active_nodes.row[row + 1])):
         cell = U(nodes[i])
         if points.length[cell] == 0:
             continue
         c = cell - U(row * columns) + ONE
-        # Bounds, not slices: a slice costs as much as the sums of eight points.
+        # Bounds instead of slices: a slice costs as much as the sums of eight points.
         first = U(points.reserved[cell])
         last = first + U(points.length[cell])
         plane = mean[0, c], min(max(mean[1, c], -limit), limit), min(max(mean[2, c], -limit), limit)
         _gather(points, first, last, plane, step, rules, data, c)
-
-
-@inner()
-def _clear_from(p, first, last):
-    for k in range(9):
-        for c in range(U(first), U(max(first, last))):
-            p[k, c] = F(0)
 
 
 @inner()
@@ -227,10 +221,10 @@ def _copy(planes, out, lo, hi):
 
 
 @merged()
-def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
-    """The first surface on a range of rows, and its E-step; data terms are empty before."""
+def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape, rules):
+    """The first surface on a range of rows, and its E-step; clears the data terms before."""
     for row in range(first_row, last_row):
-        r, l, h = row + 1, spans.lo[row], spans.hi[row]
+        r, l, h = row + 1, active_columns.lo[row], active_columns.hi[row]
         if h <= l:
             continue
         expected, mean = arrays.expected[r], arrays.mean[r]
@@ -238,32 +232,34 @@ def _begin_rows(first_row, last_row, step, points, arrays, spans, shape, rules):
             _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, l, h)
         else:
             _copy(expected, mean, l, h)
-        _clear_from(arrays.data[r], l, h)
+        clear_columns(arrays.data[r], l, h)
         _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
 @inner()
-def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, rules):
+def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
     first = step.number == 1
     p_old, p_new = arrays.information[step.old], arrays.information[1 - step.old]
     if first:
         p_old = arrays.prior
-    # q holds the sums along x of three rows in turn; row r + 1 is the only new one for row r.
+    # q holds the sums along x of three rows in a ring buffer; row r adds the sums of row r + 1.
     spacing, columns, eight = shape.spacing, shape.columns, rules.neighbours == 8
-    alone = first and not rules.from_prior  # neighbours know nothing yet
-    if eight and not alone:
+    data_only = first and not rules.from_prior  # the neighbours have no information yet
+    if eight and not data_only:
         for r in range(first_row, first_row + 2):
-            _sum_along_x(p_old[r], q[r % 3], spacing, spans.wide_lo[r], spans.wide_hi[r])
+            _sum_along_x(p_old[r], q[r % 3], spacing, active_columns.wide_lo[r], active_columns.wide_hi[r])
     for row in range(first_row, last_row):
         r = row + 1
-        if eight and not alone:
-            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, spans.wide_lo[r + 1], spans.wide_hi[r + 1])
-        l, h = spans.lo[row], spans.hi[row]
+        if eight and not data_only:
+            _sum_along_x(
+                p_old[r + 1], q[(r + 1) % 3], spacing, active_columns.wide_lo[r + 1], active_columns.wide_hi[r + 1]
+            )
+        l, h = active_columns.lo[row], active_columns.hi[row]
         if h <= l:
             continue
         p, data = p_new[r], arrays.data[r]
-        if alone:
+        if data_only:
             _copy(data, p, l, h)
         elif eight:
             rows = p_old[r], q[r % 3], q[(r - 1) % 3], q[(r + 1) % 3]
@@ -274,40 +270,40 @@ def _iterate_rows(first_row, last_row, step, points, arrays, spans, q, shape, ru
             _m_step(data, rows, step.share, spacing, p, l, h)
         if rules.gamma > F(0):
             _add_prior(arrays.prior[r], rules.gamma, p, l, h)
-        _clear_from(p, columns + 1, h)  # spans end at a multiple of the vector length: there is no node
+        clear_columns(p, columns + 1, h)  # padding behind the last column
         _solve(p, arrays.expected[r], rules.height_information, rules.slope_information, arrays.mean[r], l, h)
         if step.number < rules.iterations:
             _e_step(points, arrays.mean[r], data, step, rules, row, columns)
 
 
 @njit(nogil=True, cache=True)
-def expectation_maximization(tasks, row_chunks, points, arrays, spans, row_sums, shape, rules):
-    """Run the EM; an iteration is a phase, and the last one's buffer of `information` holds the result.
+def expectation_maximization(tasks, row_chunks, points, arrays, active_columns, row_sums, shape, rules):
+    """Run the EM. Each iteration is a phase; the information buffer of the last one holds the result.
 
-    Outside of `spans` both buffers must be zero.
-    Jacobi: an iteration reads the old buffer only, so neither the order of rows nor the number of threads matters.
+    Outside of the active columns both buffers must be zero. Jacobi: an iteration reads the old buffer only, so that the
+    result depends neither on the order of rows nor on the number of threads.
     """
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     reach = F(1) / (rules.sigma_down * rules.sigma_down)
-    parts = row_chunks.shape[0] - 1
+    chunks = row_chunks.shape[0] - 1
     for iteration in range(rules.iterations + 1):
         old = (iteration + 1) % 2 if iteration > 0 else 0
         sigma = rules.sigma_up_early if 2 * iteration < rules.iterations else rules.sigma_up
         step = _Iteration(iteration, old, share, HALF_LOG2_E / (sigma * sigma), down, reach)
         i = first_chunk(tasks, iteration)
-        while i < parts:
+        while i < chunks:
             first, last, q = row_chunks[i], row_chunks[i + 1], row_sums[i]
             if iteration == 0:
-                _begin_rows(first, last, step, points, arrays, spans, shape, rules)
+                _begin_rows(first, last, step, points, arrays, active_columns, shape, rules)
             else:
-                _iterate_rows(first, last, step, points, arrays, spans, q, shape, rules)
+                _iterate_rows(first, last, step, points, arrays, active_columns, q, shape, rules)
             i = next_chunk(tasks, iteration)
-        barrier(tasks, iteration, parts)
+        barrier(tasks, iteration, chunks)
 
 
-def run_em(field: Field, points: ShapingPoints, rules: EmRules, alone: bool = False) -> None:
-    """The EM on one lattice, maybe in this thread `alone`; `field.posterior` and `field.mean` hold the result."""
-    given = field.row_chunks, points, EmArrays.of(field), field.spans, field.row_sums, field.shape, rules
-    parallel_region(expectation_maximization, rules.iterations + 1, *given, alone=alone)
+def run_em(field: Field, points: ShapingPoints, rules: EmRules, single_thread: bool = False) -> None:
+    """Run the EM on one lattice; `field.posterior` and `field.mean` hold the result."""
+    given = field.row_chunks, points, EmArrays.of(field), field.active_columns, field.row_sums, field.shape, rules
+    parallel_region(expectation_maximization, rules.iterations + 1, *given, single_thread=single_thread)
     field.result = rules.iterations % 2

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The same EM iteration on a CPU device, whose compilers do not vectorise over work-items by themselves: a work-item walks
-// along some rows of the lattice, and every number of eight nodes in a row is one vector. What they and their neighbours
-// along x know is added up once and serves three rows.
+// The EM iteration of em.cl for CPU devices, whose compilers do not vectorise over work-items: a work-item processes some
+// rows of the lattice, and each number of eight nodes in a row is one vector. The sums over neighbours along x are computed
+// once and used for three rows.
 
 #if LANES == 1
 #define BLOCKS ((COLUMNS + 7) / 8)
 
-// Information of eight nodes side by side, and four numbers of eight nodes or points.
+// Information of eight nodes in a row, and four numbers of eight nodes or points.
 typedef struct {
     float8 p00, p01, p02, p11, p12, p22, x0, x1, x2;
 } EightInformation;
@@ -22,19 +22,19 @@ SOLVE(solve_eight, float8, EightInformation, Eight)
 #define LOW_HALVES(a, b) (float8)(a.s01, b.s01, a.s45, b.s45)
 #define HIGH_HALVES(a, b) (float8)(a.s23, b.s23, a.s67, b.s67)
 
-// Eight times four numbers, `stride` apart in memory of any kind, by the shuffles that vector units have.
+// Reads eight float4, `stride` apart, in any address space, and transposes them by vector shuffles.
 #define READ_EIGHT(memory, stride)                                                                                     \
-    turned_to_eight((float8)((memory)[0], (memory)[4 * stride]), (float8)((memory)[stride], (memory)[5 * stride]),     \
+    transposed((float8)((memory)[0], (memory)[4 * stride]), (float8)((memory)[stride], (memory)[5 * stride]),     \
                     (float8)((memory)[2 * stride], (memory)[6 * stride]),                                              \
                     (float8)((memory)[3 * stride], (memory)[7 * stride]))
 
-FUNCTION Eight turned_to_eight(float8 a, float8 b, float8 c, float8 d) {
+FUNCTION Eight transposed(float8 a, float8 b, float8 c, float8 d) {
     float8 ab = LOW_PAIRS(a, b), cd = LOW_PAIRS(c, d), ab_high = HIGH_PAIRS(a, b), cd_high = HIGH_PAIRS(c, d);
     Eight out = {LOW_HALVES(ab, cd), HIGH_HALVES(ab, cd), LOW_HALVES(ab_high, cd_high), HIGH_HALVES(ab_high, cd_high)};
     return out;
 }
 
-// And back: the first `count` of them, `stride` apart.
+// The opposite: writes the first `count` float4, `stride` apart.
 FUNCTION void write_eight(GLOBAL float4 *memory, int stride, int count, float8 x, float8 y, float8 z, float8 w) {
     float8 xy = LOW_PAIRS(x, y), zw = LOW_PAIRS(z, w), xy_high = HIGH_PAIRS(x, y), zw_high = HIGH_PAIRS(z, w);
     float8 a = LOW_HALVES(xy, zw), b = HIGH_HALVES(xy, zw);
@@ -50,65 +50,65 @@ FUNCTION float4 sums_of_eight(float8 a, float8 b, float8 c, float8 d) {
     return all.lo + all.hi;
 }
 
-#define KNOWN_TO_EIGHT(memory) known_from(READ_EIGHT(memory, 3), READ_EIGHT(memory + 1, 3), READ_EIGHT(memory + 2, 3))
+#define EIGHT_NODES_AT(memory) information_from(READ_EIGHT(memory, 3), READ_EIGHT(memory + 1, 3), READ_EIGHT(memory + 2, 3))
 
-FUNCTION EightInformation known_from(Eight a, Eight b, Eight c) {
+FUNCTION EightInformation information_from(Eight a, Eight b, Eight c) {
     EightInformation out = {a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w, c.x};
     return out;
 }
 
-FUNCTION Information known_at(GLOBAL const float4 *state, int row, int column) {
+FUNCTION Information information_at(GLOBAL const float4 *state, int row, int column) {
     Information nothing = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     return column >= 0 && column < COLUMNS ? load_information(state, row * COLUMNS + column) : nothing;
 }
 
-// Columns outside know nothing.
-FUNCTION EightInformation known_along(GLOBAL const float4 *state, int row, int column) {
+// Columns outside of the lattice have no information.
+FUNCTION EightInformation information_along(GLOBAL const float4 *state, int row, int column) {
     GLOBAL const float4 *first = state + 3 * (row * COLUMNS + column);
-    if (column + 8 <= COLUMNS) return KNOWN_TO_EIGHT(first);
+    if (column + 8 <= COLUMNS) return EIGHT_NODES_AT(first);
     float4 some[24];
     for (int k = 0; k < 24; ++k) some[k] = column + k / 3 < COLUMNS ? first[k] : (float4)(0.0f);
-    return KNOWN_TO_EIGHT(some);
+    return EIGHT_NODES_AT(some);
 }
 
-// What the neighbours of a row's eight nodes to the west and east say of them, and what they say together with the nodes
-// themselves to the rows before and after. Rows outside know nothing.
+// Sums for eight nodes of a row: over the neighbours to the west and east for the row itself, and these with the nodes
+// themselves for the next rows. Rows outside of the lattice have no information.
 typedef struct {
-    EightInformation beside, across;
+    EightInformation own_row, next_rows;
 } Row;
 
 FUNCTION void read_row(GLOBAL const float4 *state, int row, int column, Row *out) {
     if (row < 0 || row >= ROWS) {
-#define CLEAR(n) out->beside.n = out->across.n = 0.0f;
+#define CLEAR(n) out->own_row.n = out->next_rows.n = 0.0f;
         FOR_EACH_NUMBER(CLEAR)
 #undef CLEAR
         return;
     }
-    EightInformation own = known_along(state, row, column), sum, rise;
-    Information before = known_at(state, row, column - 1), after = known_at(state, row, column + 8);
-#define ADD_BESIDE(n)                                                                                                  \
+    EightInformation own = information_along(state, row, column), sum, rise;
+    Information before = information_at(state, row, column - 1), after = information_at(state, row, column + 8);
+#define ADD_SIDES(n)                                                                                                  \
     {                                                                                                                  \
         float8 west = (float8)(before.n, own.n.s0123, own.n.s456), east = (float8)(own.n.s1234, own.n.s567, after.n);  \
         sum.n = west + east;                                                                                           \
         rise.n = east - west;                                                                                          \
     }
-    FOR_EACH_NUMBER(ADD_BESIDE)
-#undef ADD_BESIDE
+    FOR_EACH_NUMBER(ADD_SIDES)
+#undef ADD_SIDES
     // F^T P F and F^T X of both, as in add_transported.
     sum.p11 += SPACING * (SPACING * sum.p00 + 2.0f * rise.p01);
     sum.p01 += SPACING * rise.p00;
     sum.p12 += SPACING * rise.p02;
     sum.x1 += SPACING * rise.x0;
-#define ADD_ACROSS(n) out->beside.n = sum.n, out->across.n = NEIGHBOURS == 8 ? own.n + sum.n : own.n;
-    FOR_EACH_NUMBER(ADD_ACROSS)
-#undef ADD_ACROSS
+#define SET_ROW(n) out->own_row.n = sum.n, out->next_rows.n = NEIGHBOURS == 8 ? own.n + sum.n : own.n;
+    FOR_EACH_NUMBER(SET_ROW)
+#undef SET_ROW
 }
 
-// beta / |N| of the neighbours beside and in the rows before and after.
+// Adds beta / |N| of the neighbours in the row itself and in the rows before and after.
 FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *here, const Row *north_row) {
-    const EightInformation *south = &south_row->across, *north = &north_row->across;
+    const EightInformation *south = &south_row->next_rows, *north = &north_row->next_rows;
     float share = BETA / NEIGHBOURS, lever = share * SPACING;
-#define ADD(n) sum->n += share * (here->beside.n + south->n + north->n);
+#define ADD(n) sum->n += share * (here->own_row.n + south->n + north->n);
     FOR_EACH_NUMBER(ADD)
 #undef ADD
     sum->p02 += lever * (north->p00 - south->p00);
@@ -117,8 +117,8 @@ FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *h
     sum->x2 += lever * (north->x0 - south->x0);
 }
 
-// E-step and data term of one node, its points eight at a time. Those beyond the last weigh nothing: other nodes' points,
-// or the SPARE ones at the end of memory.
+// E-step and data term of one node, eight points at a time. Points beyond the last one have no weight: those of other nodes,
+// or the SPARE ones at the end of the buffer.
 FUNCTION void sum_points(GLOBAL const float4 *points, int count, float4 plane, float up, float4 *sums) {
     float h = plane.y;
     float sx = fmin(fmax(plane.z, -SLOPE_LIMIT), SLOPE_LIMIT), sy = fmin(fmax(plane.w, -SLOPE_LIMIT), SLOPE_LIMIT);
@@ -147,7 +147,7 @@ FUNCTION void sum_points(GLOBAL const float4 *points, int count, float4 plane, f
     sums[2] = ALPHA * sums_of_eight(wzy, wzy, wzy, wzy);
 }
 
-// Arguments as in em.cl, but every node is listed at its own place. Work-groups of one work-item take some rows each.
+// Arguments as in em.cl, but `lists` has an entry for every node in order. Work-groups of one work-item take some rows each.
 KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL float4 *to_all,
                GLOBAL const float4 *priors, GLOBAL const float4 *expected_all, GLOBAL const int2 *segments,
                GLOBAL const float4 *sorted, GLOBAL const int4 *lists, GLOBAL const int *cursors,
@@ -160,7 +160,7 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
     GLOBAL const float4 *points = sorted + SLOT * per_slot, *expected = expected_all + SLOT * NODES;
     int strip = from_both_ends(GROUP_ID, GROUP_COUNT);
     int first_row = ROWS * strip / GROUP_COUNT, last_row = ROWS * (strip + 1) / GROUP_COUNT;
-    Row rows[3][BLOCKS];  // in turn
+    Row rows[3][BLOCKS];  // a ring buffer
     for (int block = 0; block < BLOCKS; ++block) {
         read_row(from, first_row - 1, 8 * block, &rows[(first_row + 2) % 3][block]);
         read_row(from, first_row, 8 * block, &rows[first_row % 3][block]);
@@ -171,16 +171,16 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             float4 data[24], level[8];
             for (int k = 0; k < 24; ++k) data[k] = 0.0f;
             for (int k = 0; k < nodes; ++k) {
-                int4 listed = lists[3 * SLOT * NODES + node + k];
-                if (listed.z) sum_points(points + listed.y, listed.z, from[3 * (node + k) + 2], up, data + 3 * k);
+                int4 entry = lists[3 * SLOT * NODES + node + k];
+                if (entry.z) sum_points(points + entry.y, entry.z, from[3 * (node + k) + 2], up, data + 3 * k);
             }
             for (int k = 0; k < 8; ++k) level[k] = expected[node + min(k, nodes - 1)];
             Row *south = &rows[(row + 2) % 3][block], *here = &rows[row % 3][block], *north = &rows[(row + 1) % 3][block];
             read_row(from, row + 1, column, north);
-            EightInformation sum = KNOWN_TO_EIGHT(data);
+            EightInformation sum = EIGHT_NODES_AT(data);
             add_rows(&sum, south, here, north);
             if (gamma > 0.0f) {
-                EightInformation before = known_along(prior, row, column);
+                EightInformation before = information_along(prior, row, column);
 #define ADD(n) sum.n += gamma * before.n;
                 FOR_EACH_NUMBER(ADD)
 #undef ADD

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Ground or not: from the height over the surface, the structure in the pillars around, and the node class."""
+"""Decides ground or not by the height over the surface, the structure in the pillars around, and the node class."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from roadbed.ground.stcrf.labels.heights_cpu import chosen_places, near_from
+from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, compressed_numbers, near_from
 from roadbed.ground.stcrf.model import (
     FIRM_GROUND,
     FOOT,
@@ -24,36 +22,29 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import STEP, bits, load, numbers, splat, store, store_first
-from roadbed.kernels.simd_reductions import how_many
-
-
-class Scratch(NamedTuple):
-    """Scratch memory of `decide_nodes`."""
-
-    around: np.ndarray  # (pillars, BANDS_ROOM) int32, sums over the pillars around each of a node
-    summed_for: np.ndarray  # (pillars,) node whose sums `around` holds; -1: none
+from roadbed.kernels.simd import STEP, lane_indices, load, mask_bits, splat, store, store_first
+from roadbed.kernels.simd_reductions import count_true
 
 
 @njit(inline="always")
-def _step_across(node, place, side):
-    """A pillar one beyond its node's border, as a pillar of the neighbouring node."""
-    if place < 0:
-        return node - 1, place + side
-    if place >= side:
-        return node + 1, place - side
-    return node, place
+def _step_across(node, pillar, side):
+    """A pillar index beyond the border of its node, as an index in the neighbouring node."""
+    if pillar < 0:
+        return node - 1, pillar + side
+    if pillar >= side:
+        return node + 1, pillar - side
+    return node, pillar
 
 
 @inlined()
-def _sum_around(bands, band_count, node, place, shape, side):
-    """Band counts summed over the 3 x 3 pillars around one, across node borders; node and place are (row, column)."""
+def _sum_around(bands, band_count, node, pillar, shape, side):
+    """Band counts summed over the 3 x 3 pillars around one, across node borders; node and pillar are (row, column)."""
     sums = splat(np.int32(0))
-    for row in range(place[0] - 1, place[0] + 2):
+    for row in range(pillar[0] - 1, pillar[0] + 2):
         y, inside_y = _step_across(node[0], row, side)
         if y < 0 or y >= shape.rows:
             continue
-        for column in range(place[1] - 1, place[1] + 2):
+        for column in range(pillar[1] - 1, pillar[1] + 2):
             x, inside_x = _step_across(node[1], column, side)
             if x < 0 or x >= shape.columns:
                 continue
@@ -65,21 +56,21 @@ def _sum_around(bands, band_count, node, place, shape, side):
 
 @njit(inline="always")
 def _is_structure(counts, ratio):
-    """A connected structure: returns in the lower and the upper bands, more than `ratio` times those at the foot."""
+    """Whether there is a connected structure: returns in lower and upper bands, more than `ratio` per foot return."""
     middle, high = np.int64(counts[1]) + np.int64(counts[2]), np.int64(counts[3])
     return middle > 0 and high > 0 and middle + high > ratio * np.int64(counts[0])
 
 
-# Answers for a low point from its own pillar alone.
+# Decisions for a low point by its own pillar.
 _NO, _YES, _ASK_AROUND = 0, 1, 2
 
 
 @merged()
-def _low_by_own_pillar(d, own, kind, rules):
-    """Up to the threshold: ground, unless it is the foot of a structure."""
-    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+def _low_by_own_pillar(d, own, node_class, rules):
+    """Below the threshold: ground, unless it is the foot of a structure."""
+    if rules.foot_by_support and node_class & FOOT_BY_SUPPORT:
         return _ASK_AROUND
-    if rules.foot_by_ratio and kind & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
+    if rules.foot_by_ratio and node_class & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
     if d < FOOT:
         return _YES
@@ -89,19 +80,19 @@ def _low_by_own_pillar(d, own, kind, rules):
 
 
 @merged()
-def _low_by_pillars_around(around, kind, rules):
-    """Up to the threshold, by the 3 x 3 pillars around."""
-    if rules.foot_by_support and kind & FOOT_BY_SUPPORT:
+def _low_by_pillars_around(around, node_class, rules):
+    """Below the threshold: decide by the 3 x 3 pillars around."""
+    if rules.foot_by_support and node_class & FOOT_BY_SUPPORT:
         return around[1] + around[2] + around[3] == 0
     return not _is_structure(around, RATIO_AROUND)
 
 
 @merged()
-def _raised_is_ground(d, around, kind, support, rules):
-    """Above the threshold: grass and banks, only where no structure rises above."""
+def _raised_is_ground(d, around, node_class, support, rules):
+    """Above the threshold: grass and banks are ground if no structure rises above them."""
     if around[3] + around[4] > 0:
         return False
-    open_ground = rules.open_ground and kind & OPEN != 0
+    open_ground = rules.open_ground and node_class & OPEN != 0
     firm = support >= FIRM_GROUND
     if d < rules.clear_threshold:
         return around[2] == 0 or (rules.banks and firm) or open_ground
@@ -109,40 +100,43 @@ def _raised_is_ground(d, around, kind, support, rules):
 
 
 @merged()
-def _list_lower(first, last, dz, rules, near, place):
-    """Append the points of a node below the near ones to the list of near points."""
+def _list_lower(first, last, dz, rules, near, end):
+    """Append the points of a node below the near ones to the list of near points; returns its new end."""
     lowest = near_from(rules)
     for k in range(first, last, STEP):
         d = load(dz, k)
-        is_lower = (d < lowest) & (d >= -rules.low_outlier) & (numbers() < F(last - k))
-        if bits(is_lower):
-            store_first(near, place, chosen_places(is_lower, k), how_many(is_lower))
-            place += U(how_many(is_lower))
-    return place
+        is_lower = (d < lowest) & (d >= -rules.low_outlier) & (lane_indices() < F(last - k))
+        if mask_bits(is_lower):
+            store_first(near, end, compressed_numbers(is_lower, k), count_true(is_lower))
+            end += U(count_true(is_lower))
+    return end
 
 
 @inner()
-def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch):
-    """Ground or not for every point of a range of listed nodes, before the vote."""
+def decide_nodes(first_active, last_active, points, shape, side, rules, p00, work):
+    """Decide ground or not for every point of a range of active nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
-    around, summed_for = scratch.around, scratch.summed_for
-    nodes, near_count, node_classes = points.listed.nodes, work.near_count, work.node_classes
+    # Band counts summed over the 3 x 3 pillars around each pillar of a node, and the node for which they were computed.
+    around, summed_for = np.empty((side * side, BANDS_ROOM), np.int32), np.full(side * side, -1)
+    nodes, near_count, node_classes = points.active_nodes.nodes, work.near_count, work.node_classes
     no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
-    for i in range(first_listed, last_listed):
+    for i in range(first_active, last_active):
         c = np.int64(nodes[i])
-        kind = node_classes[c]
+        node_class = node_classes[c]
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
-        at_foot = (rules.foot_by_support and kind & FOOT_BY_SUPPORT) or (rules.foot_by_ratio and kind & FOOT_BY_RATIO)
-        limit = rules.smooth_threshold if rules.smooth and kind & SMOOTH else rules.highest
-        # Outside of feet only near points are tested: the others were decided by their height.
+        at_foot = (rules.foot_by_support and node_class & FOOT_BY_SUPPORT) or (
+            rules.foot_by_ratio and node_class & FOOT_BY_RATIO
+        )
+        limit = rules.smooth_threshold if rules.smooth and node_class & SMOOTH else rules.highest
+        # Without a foot rule only near points are tested: the others were decided by their height.
         last = U(start[c]) + U(near_count[c])
         if at_foot:
             last = _list_lower(U(start[c]), U(start[c + 1]), dz, rules, near, last)
-        for place_listed in range(U(start[c]), last):
-            k = U(near[place_listed])
+        for position in range(U(start[c]), last):
+            k = U(near[position])
             d = dz[k]
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
@@ -153,21 +147,21 @@ def decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, wor
             inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
                 own = no_points
-                if band_count[c] > 0:  # numbers, not a slice, to which Numba would count references
+                if band_count[c] > 0:  # scalars instead of a slice, whose references Numba would count
                     own = bands[c, inside, 0], bands[c, inside, 1], bands[c, inside, 2], bands[c, inside, 3]
-                answer = _low_by_own_pillar(d, own, kind, rules)
+                answer = _low_by_own_pillar(d, own, node_class, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
                     continue
             if summed_for[inside] != c:
                 summed_for[inside] = c
-                place = np.int64(along[inside]), np.int64(across[inside])
-                sums = _sum_around(bands, band_count, (node_row, node_column), place, shape, side)
+                position_in_node = np.int64(along[inside]), np.int64(across[inside])
+                sums = _sum_around(bands, band_count, (node_row, node_column), position_in_node, shape, side)
                 store(around, (inside, 0), sums)
             counts = (
                 around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3], around[inside, 4],
             )  # fmt: skip
             if d < rules.threshold:
-                ground[k] = _low_by_pillars_around(counts, kind, rules)
+                ground[k] = _low_by_pillars_around(counts, node_class, rules)
             else:
-                ground[k] = _raised_is_ground(d, counts, kind, support, rules)
+                ground[k] = _raised_is_ground(d, counts, node_class, support, rules)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Heights over the surface, and what a node's points say of it together: bands of heights per pillar, counters."""
+"""Heights of points over the surface, and counts of them: bands of heights per pillar, counters per node."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
-    bits,
+    lacks_bits,
+    lane_indices,
     load,
-    none_of,
-    numbers,
+    mask_bits,
     splat,
     store,
     store_first,
     store_mask,
+    to_int32,
     where,
-    whole,
 )
-from roadbed.kernels.simd_reductions import chosen, how_many, total
+from roadbed.kernels.simd_reductions import compress, count_true, sum_lanes
 
-BANDS_ROOM = LANES  # of which BANDS are used: the counts of a pillar are added as one vector
-CODES = U(256)  # points that are counted together
+BANDS_ROOM = LANES  # counters per pillar, of which BANDS are used: they are added as one vector
+CODES = U(256)  # points that are buffered before they are counted
 
 
 @merged()
 def _band(d, rules):
-    """The number of the band of heights: how many of the limits lie below."""
+    """The band of each height: the number of limits below it."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
     band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
     return band + where(d >= rules.highest, one, nothing) + where(d >= TOP, one, nothing)
@@ -57,19 +57,19 @@ def _band(d, rules):
 
 @inlined()
 def near_from(rules):
-    """Height from which points are listed as near."""
+    """The height from which points are listed as near."""
     return min(min(FOOT, VOTE_LOWEST), rules.smooth_threshold)
 
 
 @inlined()
-def chosen_places(is_chosen, k):
-    """The numbers of the chosen ones of the points from k on, in the first lanes."""
-    return chosen(is_chosen, whole(numbers()) + splat(np.int32(k)))
+def compressed_numbers(is_chosen, k):
+    """The numbers of the points k, k + 1, ... whose mask is true, in the first lanes."""
+    return compress(is_chosen, to_int32(lane_indices()) + splat(np.int32(k)))
 
 
 @inner()
 def _store_last(d, is_ground, k, end, dz, ground, spare):
-    """Heights and what they say of the last points of a thread: those from `end` on are another thread's."""
+    """Store heights and decisions of the last points of a thread: those from `end` on belong to another thread."""
     spare_dz, spare_ground = spare
     store(spare_dz, 0, d)
     store_mask(spare_ground, 0, is_ground)
@@ -79,13 +79,13 @@ def _store_last(d, is_ground, k, end, dz, ground, spare):
 
 @inner()
 def measure_row(row, end, points, columns, mean, rules, work, counters, scratch):
-    """Heights over the surface of every point of a row of nodes, and ground or not by them alone; near points are
-    listed; per pillar how many points lie in each band of heights; per node the counters of the model.
+    """For a row of nodes: heights of all points over the surface, ground or not by height, lists of near points, points
+    per pillar and band of heights, and the counters of each node.
 
-    No array is named or passed on inside of the loops: Numba would count references to it, with atomic operations.
+    Loops neither assign nor pass on arrays: Numba would count references to them with atomic operations.
     """
     start, x, y, z, pillar = points.start, points.x, points.y, points.z, points.pillar
-    nodes, row_start = points.listed.nodes, points.listed.row
+    nodes, row_start = points.active_nodes.nodes, points.active_nodes.row
     dz, ground, near, bands = work.dz, work.ground, work.near, work.bands
     near_count, band_count = work.near_count, work.band_count
     codes, spare = scratch
@@ -99,28 +99,28 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
         first, last = U(start[c]), U(start[c + ONE])
         h, sx, sy = splat(mean[0, column + ONE]), splat(mean[1, column + ONE]), splat(mean[2, column + ONE])
         near_points = near_high = open_near = open_high = seen = wall = nothing
-        place, waiting, counted = first, U(0), U(0)
+        end_of_list, waiting, counted = first, U(0), U(0)
         for k in range(first, last, STEP):
             d = load(z, k) - (h + sx * load(x, k) + sy * load(y, k))
             is_ground = (d < ground_below) & (d >= -rules.low_outlier)
-            if k + STEP <= end:  # points after the node's are written over when their turn comes
+            if k + STEP <= end:  # values behind the node's last point are overwritten later
                 store(dz, k, d)
                 store_mask(ground, k, is_ground)
             else:
                 _store_last(d, is_ground, k, end, dz, ground, spare)
             if not rules.around:
                 continue
-            is_point, is_open = numbers() < F(last - k), none_of(pillar, k, WALL)
-            # Points over which more than their own height decides: an eighth of a scan.
+            is_point, is_open = lane_indices() < F(last - k), lacks_bits(pillar, k, WALL)
+            # Points for which more than the height decides: an eighth of a scan.
             in_list = is_point & (d >= lowest) & (d < highest)
-            if bits(in_list):
-                store_first(near, place, chosen_places(in_list, k), how_many(in_list))
-                place += U(how_many(in_list))
+            if mask_bits(in_list):
+                store_first(near, end_of_list, compressed_numbers(in_list, k), count_true(in_list))
+                end_of_list += U(count_true(in_list))
             in_bands = is_point & (d >= FOOT) & (d < STRUCTURE_TOP)
-            if bits(in_bands):
+            if mask_bits(in_bands):
                 code = (load(pillar, k) & np.int32(PILLAR)) * np.int32(BANDS_ROOM) + _band(d, rules)
-                store(codes, waiting, chosen(in_bands, code))
-                waiting += U(how_many(in_bands))
+                store(codes, waiting, compress(in_bands, code))
+                waiting += U(count_true(in_bands))
             if waiting > CODES - STEP or (waiting > U(0) and k + STEP >= last):
                 for inside in range(U(bands.shape[1]) if counted == U(0) else U(0)):
                     store(bands, (c, inside, U(0)), splat(np.int32(0)))
@@ -138,8 +138,11 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
             wall = wall + where(low, one, nothing) - where(low & is_open, one, nothing)
         if not rules.around:
             continue
-        near_count[c], band_count[c] = place - first, counted
+        near_count[c], band_count[c] = end_of_list - first, counted
         at = column + U(MARGIN)
-        counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(total(near_points)), np.int32(total(near_high))
-        counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = np.int32(total(open_near)), np.int32(total(open_high))
-        counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(total(seen)), np.int32(total(wall))
+        counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(sum_lanes(near_points)), np.int32(sum_lanes(near_high))
+        counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = (
+            np.int32(sum_lanes(open_near)),
+            np.int32(sum_lanes(open_high)),
+        )
+        counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(sum_lanes(seen)), np.int32(sum_lanes(wall))

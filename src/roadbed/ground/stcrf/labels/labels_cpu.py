@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.arrays import ActiveNodes
-from roadbed.ground.stcrf.labels.decide_cpu import Scratch, decide_nodes
-from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, CODES, measure_row
+from roadbed.ground.stcrf.labels.decide_cpu import decide_nodes
+from roadbed.ground.stcrf.labels.heights_cpu import CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
 from roadbed.ground.stcrf.model import (
     BELOW_GROUND,
@@ -29,17 +29,7 @@ from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
-from roadbed.kernels.simd import (
-    LANES,
-    STEP,
-    exp2_lanes,
-    is_empty,
-    load,
-    splat,
-    store,
-    store_first,
-    where,
-)  # fmt: skip
+from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, splat, store, store_first, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -49,22 +39,22 @@ class LabelArrays(NamedTuple):
     dz: np.ndarray  # m over the surface
     ground: np.ndarray  # 1: ground, 0: not, BELOW_GROUND; before the vote
     near: np.ndarray  # points of each node near the surface, for which more than the height decides
-    near_count: np.ndarray  # (nodes,) how many
-    band_count: np.ndarray  # (nodes,) how many points lie in bands of heights
-    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where none lies in any
-    sums: np.ndarray  # (SUMS, rows, columns) of nodes along rows
+    near_count: np.ndarray  # (nodes,) their number
+    band_count: np.ndarray  # (nodes,) number of points in bands of heights
+    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where `band_count` is 0
+    sums: np.ndarray  # (SUMS, rows, columns) of node counters along rows
     node_classes: np.ndarray  # (nodes,) bits, see model.py
     pillar_positions: np.ndarray  # (2, pillars) row and column inside the node
     votes: np.ndarray
-    listed_before: ActiveNodes  # nodes of the last frame: its votes and what it counted are to be cleared
+    active_nodes_before: ActiveNodes  # of the last frame, whose votes and counts are cleared
 
 
 @inner()
 def _rule_out_marked(first, last, mark, dz, depth, ground):
-    """Points that cannot be ground vote against it and are not made ground by their neighbours; isolated ones cannot
-    where they lie below the surface: they are `BELOW_GROUND`."""
+    """Clear `ground` of points that cannot be ground: they vote against it, and no vote changes them. Isolated points
+    that lie `depth` below the surface become BELOW_GROUND."""
     for k in range(U(first), U(last), STEP):
-        if is_empty(mark, k):
+        if all_zero(mark, k):
             continue
         for i in range(k, min(k + STEP, U(last))):
             if mark[i] & ISOLATED and dz[i] < -depth:
@@ -74,19 +64,19 @@ def _rule_out_marked(first, last, mark, dz, depth, ground):
 
 
 @inner()
-def _follow_votes(first_listed, last_listed, points, columns, side, rules, work):
-    """Points high enough over the surface take the label of the majority around them at their height."""
+def _follow_votes(first_active, last_active, points, columns, side, rules, work):
+    """Give points high enough over the surface the label of the majority around them at their height."""
     start, pillar, dz, ground, votes = points.start, points.pillar, work.dz, work.ground, work.votes
     along, across = work.pillar_positions[0], work.pillar_positions[1]
-    nodes, near, near_count = points.listed.nodes, work.near, work.near_count
-    for i in range(first_listed, last_listed):
+    nodes, near, near_count = points.active_nodes.nodes, work.near, work.near_count
+    for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         if near_count[c] == 0:
             continue
         row = c // columns
         top, left = U(row * side), U((c - row * columns) * side)
-        for place in range(U(start[c]), U(start[c]) + U(near_count[c])):
-            k = U(near[place])
+        for position in range(U(start[c]), U(start[c]) + U(near_count[c])):
+            k = U(near[position])
             d = dz[k]
             if d >= VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
@@ -96,16 +86,16 @@ def _follow_votes(first_listed, last_listed, points, columns, side, rules, work)
 
 @merged()
 def _follow_rows(first_row, last_row, points, shape, side, rules, work):
-    """Ground or not for every point of some rows of nodes, after the vote."""
-    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed.row
+    """Decide ground or not for every point of a range of rows, after the vote."""
+    first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes.row
     if rules.vote:
-        _follow_votes(listed[first_row], listed[last_row], points, shape.columns, side, rules, work)
+        _follow_votes(active_nodes[first_row], active_nodes[last_row], points, shape.columns, side, rules, work)
     _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
 
 
 @merged()
 def _label(d, decision, rules):
-    """By the height over the surface, and what was decided."""
+    """Labels from the height over the surface and the decision."""
     above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
     low = splat(np.int32(LOW_OUTLIER))
     other = where(decision != np.int32(BELOW_GROUND), where(d < -rules.low_outlier, low, above), low)
@@ -114,7 +104,7 @@ def _label(d, decision, rules):
 
 @inner()
 def _write_block(first, last, dz, decisions, rules, out):
-    """Labels, probabilities c_j and heights of a block of input points, from arrays in input order."""
+    """Write labels, probabilities c_j and heights of a block of points; `dz` and `decisions` are in input order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     whole_vectors = (last - first) // STEP * STEP
     for k in range(U(0), last - first, STEP):
@@ -134,8 +124,8 @@ def _write_block(first, last, dz, decisions, rules, out):
 
 
 @merged()
-def _forget(runs, run, last, on_no_node, out):
-    """Points on no node are unknown."""
+def _write_unknown(runs, run, last, on_no_node, out):
+    """Points outside of the lattice are unknown."""
     while runs.first[run] < last:
         for i in range(runs.first[run], runs.first[run + ONE] if runs.node[run] == on_no_node else runs.first[run]):
             out.label[i], out.probability[i], out.height[i] = UNKNOWN, F(0), F(np.nan)
@@ -151,14 +141,14 @@ def _write(first_block, last_block, points, rules, work, out):
         first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
         run, some_outside = U(runs.of_block[block]), False
         while runs.first[run] < last:
-            k, place = U(runs.first[run] - first), U(runs.place[run])
-            store(dz, k, load(work.dz, place))  # what is not the run's is written over by the next one's
-            store(decisions, k, load(work.ground, place))
+            k, position = U(runs.first[run] - first), U(runs.position[run])
+            store(dz, k, load(work.dz, position))  # the next run overwrites values behind this one
+            store(decisions, k, load(work.ground, position))
             some_outside |= runs.node[run] == on_no_node
             run += ONE
         _write_block(U(first), U(last), dz, decisions, rules, out)
         if some_outside:
-            _forget(runs, U(runs.of_block[block]), last, on_no_node, out)
+            _write_unknown(runs, U(runs.of_block[block]), last, on_no_node, out)
 
 
 MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
@@ -166,8 +156,8 @@ MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
 
 @inner()
 def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
-    """Heights over the surface, and counters of the nodes of a range of rows."""
-    columns, listed, before = shape.columns, points.listed, work.listed_before
+    """Heights over the surface and node counters of a range of rows."""
+    columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
     scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.uint8))
@@ -175,7 +165,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work, columns, side)
     for row in range(first_row, last_row):
-        if listed.row[row] < listed.row[row + 1]:
+        if active_nodes.row[row] < active_nodes.row[row + 1]:
             measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
@@ -185,22 +175,20 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
 
 @merged()
 def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
-    """Ground or not for every point of some rows of nodes, before the vote."""
-    first, last, listed = first_row * shape.columns, last_row * shape.columns, points.listed
-    classify_rows(first_row, last_row, listed, work.sums, p00, work.node_classes)
-    pillars = side * side
-    scratch = Scratch(np.empty((pillars, BANDS_ROOM), np.int32), np.full(pillars, -1))
-    first_listed, last_listed = listed.row[first_row], listed.row[last_row]
-    decide_nodes(first_listed, last_listed, points, shape, side, rules, p00, work, scratch)
+    """Decide ground or not for every point of a range of rows, before the vote."""
+    first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes
+    classify_rows(first_row, last_row, active_nodes, work.sums, p00, work.node_classes)
+    first_active, last_active = active_nodes.row[first_row], active_nodes.row[last_row]
+    decide_nodes(first_active, last_active, points, shape, side, rules, p00, work)
     _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
     if rules.vote:
-        cast_votes(first_listed, last_listed, points, shape, side, work)
+        cast_votes(first_active, last_active, points, shape, side, work)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
 def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
-    """One label per input point. `chunks` are ranges of rows of nodes between which no cell of the vote is shared;
-    `surface` is (planes, effective points) of the padded lattice."""
+    """Label every input point. `chunks`: ranges of rows that share no cell of the vote; `surface`: planes and effective
+    points of the padded lattice."""
     mean, p00 = surface
     parts, blocks = chunks.shape[0] - 1, (out.label.shape[0] + BLOCK - 1) // BLOCK
     for phase in range(PHASES):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Neighbours at equal height above the surface are labelled alike: one round of votes in small cells.
+"""One round of votes: neighbours at equal height above the surface get the same label.
 
-A cell spans two pillars to each side and one layer of heights; +1 per ground point, -1 per other point.
+A cell of the vote spans 2 x 2 pillars and one layer of heights; a ground point adds 1, another point -1.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 
-PLANES = 16  # layers with an empty one at each end, filled up so that a cell lies in one cache line
+PLANES = 16  # layers with an empty one at each end, padded so that a cell is in one cache line
 _PILLARS = np.uint64(VOTE_PILLARS)
 
 
 def empty_votes(rows, columns):
-    """Votes over so many pillars, with a border of empty cells: no loop asks where they end."""
+    """Cells for the votes of a grid of pillars, with a border of empty cells, so that loops need no tests there."""
     cells = [-(-along // VOTE_PILLARS) + 2 for along in (rows, columns)]
     return np.zeros((*cells, PLANES), np.int16)
 
 
 def pillar_positions(side):
-    """Row and column of each pillar inside its node: a table, because a division per point costs more."""
+    """Table of the row and column of each pillar inside its node: a division per point would cost more."""
     return np.stack(np.divmod(np.arange(side * side, dtype=np.uint64), np.uint64(side)))
 
 
 @njit(inline="always")
-def cell_of(node_place, place):
-    """Row or column of a cell below the border, from where the node begins (in pillars) and the place in it."""
-    return (node_place + place) // _PILLARS
+def cell_of(node_start, pillar):
+    """Row or column of a cell, without the border, from the node's first pillar and the pillar in the node."""
+    return (node_start + pillar) // _PILLARS
 
 
 @njit(inline="always")
@@ -41,19 +41,19 @@ def _layer(d):
 
 
 @inner()
-def cast_votes(first_listed, last_listed, points, shape, side, work):
-    """+1 for ground, -1 against, into the cell of every point that stands low enough; of a range of listed nodes."""
+def cast_votes(first_active, last_active, points, shape, side, work):
+    """Add the votes of all points low enough over the surface, for a range of active nodes."""
     start, pillar, columns = points.start, points.pillar, shape.columns
     dz, ground, votes, near, near_count = work.dz, work.ground, work.votes, work.near, work.near_count
     along, across = work.pillar_positions[0], work.pillar_positions[1]
-    for i in range(first_listed, last_listed):
-        c = np.int64(points.listed.nodes[i])
+    for i in range(first_active, last_active):
+        c = np.int64(points.active_nodes.nodes[i])
         if near_count[c] == 0:
             continue
         row = c // columns
         top, left = U(row * side), U((c - row * columns) * side)
-        for place in range(U(start[c]), U(start[c]) + U(near_count[c])):
-            k = U(near[place])
+        for position in range(U(start[c]), U(start[c]) + U(near_count[c])):
+            k = U(near[position])
             d = dz[k]
             if d >= VOTE_LOWEST and d < VOTE_TOP:
                 inside = U(pillar[k] & PILLAR)
@@ -63,7 +63,7 @@ def cast_votes(first_listed, last_listed, points, shape, side, work):
 
 @inner()
 def clear_votes(nodes, work, columns, side):
-    """Empty the cells of nodes whose points may have voted, and forget these."""
+    """Clear the cells in which points of these nodes may have voted, and their counts."""
     votes, near_count = work.votes, work.near_count
     for i in range(nodes.shape[0]):
         c = np.int64(nodes[i])

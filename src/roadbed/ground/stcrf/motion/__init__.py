@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The prior of the last frame moved to this one, and the scan aligned to it."""
+"""Moves the prior of the last frame to this one, and aligns the scan with it."""

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A scan's height and tilt against the prior surface: samples over firm nodes, then reweighted least squares. The scan is
-// laid onto that surface here, so that the frame's kernels can follow at once.
+// Alignment: fits the height and tilt of a scan to the prior surface by reweighted least squares over samples of firm nodes.
+// The scan's pose is corrected on the device, so that the frame's kernels can follow immediately. Twin: align_cpu.py.
 
-// Every stride-th point over a firm node that does not stand: x and y from the sensor, height over the node's plane,
-// and the node.
+// Samples every stride-th point over a firm node, except non-ground points: x and y from the sensor, height over the node's
+// plane, and the node.
 KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *non_ground,
                         GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -25,13 +25,14 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
         float dx = x - ((float)column + 0.5f) * SPACING, dy = y - ((float)row + 0.5f) * SPACING;
         float z = r[6] * px + r[7] * py + r[8] * pz + t[2];
         float dz = z - (plane.y + plane.z * dx + plane.w * dy);
+        ATOMIC_ADD(&found[3 * SLOT + 2], 1);
         if (fabs(dz) >= FARTHEST_SAMPLE) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
-        samples[SLOT * capacity + ATOMIC_ADD(&found[2 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
+        samples[SLOT * capacity + ATOMIC_ADD(&found[3 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
     }
 }
 
-// The correction in double where the device has it, as on the host: what the caller is told is what was computed with.
+// The correction is computed in double if the device has it, as on the host, so that both use the same pose.
 #ifdef WITH_DOUBLE
 typedef double precise_t;
 #else
@@ -42,11 +43,11 @@ FUNCTION precise_t unaligned(GLOBAL const Frame *frame, int k) {
     return (precise_t)frame->unaligned[0][k] + (precise_t)frame->unaligned[1][k] + (precise_t)frame->unaligned[2][k];
 }
 
-// The share of a misalignment of this size that lies beyond the dead zone.
+// The share of a misalignment of this size that is beyond the dead zone.
 FUNCTION precise_t beyond(precise_t size, float dead) { return size > dead ? 1 - dead / size : 0; }
 
-// A number of the sensor's pose (rotation by rows, translation) and the vehicle's position, when they are turned about the
-// sensor's foot point, then lowered by what is left. Twin: GridPose.corrected.
+// Number k of the sensor's pose (rotation by rows, translation) and the vehicle's position, turned about the point below the
+// sensor, then lowered. Twin: GridPose.corrected.
 #define POSES 15
 FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
     precise_t tilt_x = fit[1], tilt_y = fit[2], lift = fit[0], trust = unaligned(frame, 15);
@@ -73,7 +74,7 @@ FUNCTION void store_pose(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
 
 #define SUMS 11
 
-// What every work-item has, added up over the work-group into the first place of each row.
+// Adds up the sums of all work-items of a group into the first element of each row of `scratch`.
 FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
     for (int k = 0; k < SUMS; ++k) {
@@ -95,7 +96,7 @@ FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
     BARRIER();
 }
 
-// The fit {lift, a, b, share of the samples near} to what all work-groups added up, in their order.
+// Solves the sums of all work-groups, added in order, for the fit {lift, a, b, share of near samples}.
 FUNCTION void solve(GLOBAL const float *parts, LOCAL float *scratch, LOCAL float *sums, LOCAL float *fit) {
     BARRIER();
     for (int k = LOCAL_ID; k < SUMS * GROUP_COUNT; k += LOCAL_SIZE) scratch[k] = parts[k];
@@ -119,7 +120,7 @@ FUNCTION void solve(GLOBAL const float *parts, LOCAL float *scratch, LOCAL float
     BARRIER();
 }
 
-// A sample, and how much it counts: many of one node are no better than some.
+// A sample with its weight, which limits the total weight of the samples of one node.
 typedef struct {
     float x, y, dz, limited;
 } Sample;
@@ -130,9 +131,10 @@ FUNCTION Sample sample_at(GLOBAL const float4 *samples, GLOBAL const int *counts
     return sample;
 }
 
-// One step of the fit dz = lift + a x + b y; `factor` of the squared rest in the weight's exponent. Each work-group solves what
-// all of them added up in the step before, and adds up its share of this one; of the last step, the last to finish solves.
-// found: {samples, work-groups done}. The result is the fit, the number of samples and whether the scan fits.
+// One step of the fit dz = lift + a x + b y; `factor`: of the squared residual in the exponent of the weight. Each work-group
+// solves the sums of the step before and adds up its share of this step; after the last step, the last group to finish
+// solves. found: {samples, work-groups done, points over firm nodes}. If few points over firm nodes are samples, the scan
+// contradicts the prior. result: the fit, whether there are enough samples, and whether the scan fits.
 KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL int *counts_all, GLOBAL int *found,
                 GLOBAL float *parts_of_even, GLOBAL float *parts_of_odd, GLOBAL float *result, float factor, int step,
                 int capacity) {
@@ -145,9 +147,9 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     GLOBAL int *counts = counts_all + SLOT * NODES;
     GLOBAL const float *before = (step % 2 ? parts_of_even : parts_of_odd) + SLOT * GROUP_COUNT * SUMS;
     GLOBAL float *parts = (step % 2 ? parts_of_odd : parts_of_even) + SLOT * GROUP_COUNT * SUMS;
-    int n = found[2 * SLOT];
+    int n = found[3 * SLOT];
     Sample s = {0.0f, 0.0f, 0.0f, 0.0f};
-    if (GLOBAL_ID < n) s = sample_at(samples, counts, GLOBAL_ID);  // under way while others solve
+    if (GLOBAL_ID < n) s = sample_at(samples, counts, GLOBAL_ID);  // loads while the sums are solved
     solve(before, scratch, totals, fit);
     float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
     float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -164,7 +166,7 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     if (step < FIT_STEPS - 1) return;
     FENCE();
     BARRIER();
-    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[2 * SLOT + 1], 1);
+    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[3 * SLOT + 1], 1);
     BARRIER();
     if (done < GROUP_COUNT - 1) return;
     FENCE();
@@ -172,13 +174,15 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = aligned(&frames[SLOT], fit, k);
     BARRIER();
     if (LOCAL_ID == 0) {
-        int fits = fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
+        int over = found[3 * SLOT + 2], contradicts = over >= FEWEST_SAMPLES && (float)n < SMALLEST_OVERLAP * (float)over;
+        int fits = !contradicts && fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
         if (fits && n >= FEWEST_SAMPLES) store_pose(&frames[SLOT], poses);
-        for (int k = 0; k < 4; ++k) result[6 * SLOT + k] = fit[k];
-        result[6 * SLOT + 4] = (float)n;
+        for (int k = 0; k < 3; ++k) result[6 * SLOT + k] = fit[k];
+        result[6 * SLOT + 3] = contradicts ? (float)n / (float)over : fit[3];
+        result[6 * SLOT + 4] = contradicts || n >= FEWEST_SAMPLES;
         result[6 * SLOT + 5] = (float)fits;
-        found[2 * SLOT] = found[2 * SLOT + 1] = 0;
+        found[3 * SLOT] = found[3 * SLOT + 1] = found[3 * SLOT + 2] = 0;
     }
-    // No counts are left behind: every group has read them.
+    // All groups have read the counts: clear them.
     UNROLL_8 for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""Pose noise absorbed: a scan's height and tilt against the prior surface, by reweighted least squares."""
+"""Alignment: fits the height and tilt of a scan to the prior surface by reweighted least squares. Twin: align.cl."""
 
 from __future__ import annotations
 
@@ -10,22 +10,13 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.numeric import (  # fmt: skip
-    FAST,
-    HALF_LOG2_E,
-    ONE,
-    F,
-    U,
-    exp2_negative,
-    fast_normal_equations,
-    solve3,
-)  # fmt: skip
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, fast_normal_equations, solve3
 from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 
 class Samples(NamedTuple):
-    """Room for samples: x, y from the sensor and height over the prior's plane (3, n), their nodes, and their number
-    per node, which is zero before and after."""
+    """Room for samples: x, y from the sensor and height over the prior's plane (3, n), their nodes, and the number of
+    samples per node, which is zero before and after a fit."""
 
     values: np.ndarray
     node: np.ndarray
@@ -34,10 +25,10 @@ class Samples(NamedTuple):
 
 @njit(cache=True)
 def sample_residuals(points, non_ground, stride, rotation, translation, shape, radius, information, mean, samples):
-    """Every `stride`-th point over a firm node of the prior: x and y from the centre, and height over its plane.
+    """Sample every `stride`-th point over a firm node of the prior: x and y from the sensor, height over the plane.
 
-    What stands says nothing about how the ground lies: four layers see more sides of cars than road, and would be
-    lifted onto them. Returns how many samples were written.
+    Non-ground points are left out: a sensor of four layers sees more car sides than road, which would lift the scan.
+    Returns the number of samples, and of points over firm nodes at any height.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     centre_x, centre_y = translation[0], translation[1]
@@ -45,8 +36,8 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
     scale, wide, long = F(1) / spacing, F(columns), F(rows)
     has_non_ground = non_ground.shape[0] > 0
     to_x, to_y, to_z = pose_rows(rotation, translation)
-    n = 0
-    # Without branches: which points lie over firm nodes cannot be foretold. What does not count is written over.
+    n = over = 0
+    # Without branches, which could not be predicted: a point that does not count is overwritten by the next.
     for i in range(U(0), U(points.shape[0]), U(stride)):
         px, py, pz = points[i, 0], points[i, 1], points[i, 2]
         x, y = transform_row(to_x, px, py, pz), transform_row(to_y, px, py, pz)
@@ -61,17 +52,19 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
         h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
         dz = transform_row(to_z, px, py, pz) - (h + sx * dx + sy * dy)
-        counts = inside & (information[row + ONE, 0, column + ONE] >= FIRM) & (abs(dz) < FARTHEST_SAMPLE)
+        firm = inside & (information[row + ONE, 0, column + ONE] >= FIRM)
+        counts = firm & (abs(dz) < FARTHEST_SAMPLE)
         cell = row * U(columns) + column
         sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell
         count[cell] += counts
         n += counts
-    return n
+        over += firm
+    return n, over
 
 
 @inner(fastmath=FAST)
 def _weigh(x, y, dz, limited, plane, sigma, weight):
-    """Weight of each sample around the present plane, and how much of them lies on it."""
+    """Weight of each sample around the current plane; returns the sum of weights of those on it."""
     lift, a, b = plane
     scale = HALF_LOG2_E / (sigma * sigma)
     near = F(0)
@@ -86,7 +79,7 @@ def _weigh(x, y, dz, limited, plane, sigma, weight):
 
 @njit(cache=True)
 def fit_tilt(samples, n):
-    """dz = lift + a x + b y over the samples; returns lift, a, b and the share of samples then on the surface."""
+    """Fit dz = lift + a x + b y to the samples; returns lift, a, b and the share of samples on the surface after it."""
     sample, node, count = samples.values, samples.node, samples.count
     x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
     limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)

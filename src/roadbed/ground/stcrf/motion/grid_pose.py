@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pose of the lattice: level around the vehicle, along the axes of the world or of the vehicle, with its prior."""
+"""Pose of the lattice, level around the vehicle along world or vehicle axes, and the motion of its prior."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
 from roadbed.mapping.tile_store import TileStore
 
-_HIGHEST_CLIMB = 4.0  # m from the base before heights are counted from a new one, so that float32 stays exact
+_HIGHEST_CLIMB = 4.0  # m above the base before a new base height is used, so that float32 stays exact
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class GridPose:
     """Pose of one scan on the lattice."""
 
     lattice: Grid
-    base: float  # m, height in the lattice frame from which the engine counts
+    base: float  # m, base height of the engine in the lattice frame
     T_lattice_sensor: Pose
     T_lattice_vehicle: Pose
     T_world_grid: Pose | None  # None without odometry
@@ -58,7 +58,7 @@ class GridPose:
         return x_min, y_min, self.base
 
     def from_corner(self, pose: Pose) -> tuple[float, ...]:
-        """A pose's numbers, its translation counted from the lattice's corner."""
+        """The numbers of a pose, with its translation relative to the lattice's corner."""
         x, y, z = map(sub, pose.xyz, self.corner)
         return (*pose.numbers[:9], x, y, z)
 
@@ -74,7 +74,7 @@ class GridPose:
 
     @property
     def road(self) -> float:
-        """Height of the road under the vehicle over the base."""
+        """m, height of the road under the vehicle over the base."""
         return self.T_lattice_vehicle.xyz[2] - self.base
 
     def mask(self, cells: Grid, moving: NDArray[np.bool_] | DeviceArray) -> MovingMask:
@@ -90,9 +90,9 @@ class GridPose:
         return Alignment(poses, ALIGNMENT_RADIUS, ALIGNMENT_TRUST)
 
     def corrected(self, by: Misalignment, trust: float) -> GridPose:
-        """Aligned with the prior surface: turned about the point below the sensor, then lowered. Twin: align.cl.
+        """The pose aligned with the prior surface: turned about the point below the sensor, then lowered.
 
-        The share `trust` of what lies beyond the dead zone is corrected.
+        The share `trust` of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
         """
         tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
         share = trust * beyond(tilt, float(ALIGNMENT_DEAD_TILT))
@@ -106,12 +106,12 @@ class GridPose:
 
 
 def beyond(size: float, dead: float) -> float:
-    """The share of a misalignment of this size that lies beyond the dead zone."""
+    """The share of a misalignment of this size that is beyond the dead zone."""
     return 1 - dead / size if size > dead else 0.0
 
 
 class GridTracker:
-    """Moves the lattice and the engine's prior with the vehicle; nodes that leave the lattice go to the map."""
+    """Moves the lattice and the engine's prior with the vehicle; the map stores nodes that leave the lattice."""
 
     def __init__(self, config: Config, engine: GroundEngine, long_term_map: TileStore | None) -> None:
         self._rolls = config.ground.time.motion == "rolling"
@@ -123,18 +123,18 @@ class GridTracker:
         self.reset()
 
     def reset(self) -> None:
-        """The next sequence may have other axes; the prior goes to the map when it begins."""
+        """Prepare for the next sequence, which may have other axes; at its begin the map stores the prior."""
         self._T_lattice_world = self._map.T_map_world if self._map is not None else None
 
     def single(self, mounting: Mounting) -> GridPose:
-        """Pose of a scan without odometry, on a lattice in the vehicle frame; kept while the mounting is the same."""
+        """Pose of a scan without odometry, on a lattice in the vehicle frame; cached while the mounting is the same."""
         pose = mounting.T_vehicle_sensor
         if self._single is None or self._single.T_lattice_sensor.numbers != pose.numbers:
             self._single = GridPose(self.around_vehicle, 0.0, pose, Pose.identity(), None)
         return self._single
 
     def follow(self, T_world_vehicle: Pose | None, mounting: Mounting, moment: Moment) -> tuple[GridPose, bool]:
-        """Pose of a scan of the vehicle there, and whether the engine's prior can be used."""
+        """Pose of a scan at this vehicle pose, and whether the engine's prior can be used."""
         if T_world_vehicle is None:
             return self.single(mounting), False
         if moment.link is Link.FIRST:
@@ -159,7 +159,7 @@ class GridTracker:
         return pose, known
 
     def keep(self, output: FrameOutput) -> None:
-        """The engine's result becomes its prior, and the map's copy is updated."""
+        """Make the engine's result its prior, and update the copy for the map."""
         self._engine.keep()
         if self._best is not None and self._prior_lattice is not self.around_vehicle:
             elevation, slope = to_host(output.elevation), to_host(output.slope)
@@ -172,7 +172,7 @@ class GridTracker:
             self._map.flush()
 
     def _roll(self, T_lattice_vehicle: Pose, first: bool) -> tuple[Grid, float]:
-        """Shift the prior by whole nodes, and count heights from the road again after a climb."""
+        """Shift the prior by whole nodes, and after a climb use the road as new base height."""
         x, y, z = T_lattice_vehicle.xyz
         old, lattice, base = self._prior_lattice, self.around_vehicle.around(x, y), z
         columns = rows = 0
@@ -193,14 +193,14 @@ class GridTracker:
         return lattice, base
 
     def _store(self, leaving: NDArray[np.bool_]) -> None:
-        """Nodes that leave go to the long-term map, if there is one."""
+        """Store nodes that leave the lattice in the long-term map, if there is one."""
         if self._map is None or self._best is None or self._prior_lattice is self.around_vehicle:
             return
         if leaving.any():
             self._map.store(self._prior_lattice, self._best.information, self._prior_base, leaving)
 
     def _load(self, entering: NDArray[np.bool_]) -> None:
-        """Nodes that enter are undefined, or what the map knows of them."""
+        """Load nodes that enter the lattice from the map; without a map they are undefined."""
         if self._map is None or self._best is None or not entering.any():
             return
         information = self._engine.prior
@@ -213,7 +213,7 @@ class GridTracker:
 
 
 def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:
-    """The world itself where the mounting is given; else turned level and lifted at the first vehicle position."""
+    """T_lattice_world: identity if the mounting is given, else level and at height 0 at the first vehicle position."""
     if not mounting.estimated:
         return Pose.identity()
     up_x, up_y, up_z = T_world_vehicle.turned(0.0, 0.0, 1.0)

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The prior follows the vehicle: by whole nodes on a lattice that rolls with it, or seen from the new vehicle frame.
+// Moves the prior with the vehicle: by whole nodes on a rolling lattice, or transformed into the new vehicle frame.
+// Twin: motion_cpu.py.
 
-// Of a posterior only what was seen stays; a prior holds nothing else.
+// Whether a node stays as prior: of a posterior, only nodes that were seen do.
 FUNCTION int stays(GLOBAL const Frame *frame, GLOBAL const uchar *seen, int node) {
     return !SEEN_ONLY || frame->prior_from != POSTERIOR || (seen[node] & STAYS);
 }
 
-// Information of four nodes around (x, y) of the old frame, each carried to that point; nodes outside know nothing.
+// Information of the four nodes around (x, y) of the old frame, each transported to that point; none outside.
 FUNCTION Information sample(GLOBAL const Frame *frame, GLOBAL const float4 *state, GLOBAL const uchar *seen, float x,
                             float y) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
@@ -37,15 +38,15 @@ FUNCTION Information turned(Information s, float4 plane, float cosine, float sin
     return t;
 }
 
-// A node of the new vehicle frame in the old one, its plane there, and that plane in the new frame.
+// Transports the information at a node of the new vehicle frame from the old frame.
 FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen, GLOBAL float4 *to,
                         int node) {
     GLOBAL const float *turn = frame->turn, *travel = frame->travel;
     float x = frame->node_x + (float)(node % COLUMNS) * SPACING, y = frame->node_y + (float)(node / COLUMNS) * SPACING;
     float4 plane = FLOAT4(0.0f, 0.0f, 0.0f, 0.0f), level = plane;
     Information found = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    // Where the node was depends on its height once the vehicle has tilted: guess, then look again.
-    for (int look = 0; look < 2; ++look) {
+    // If the vehicle has tilted, the old position of the node depends on its height: guess, then repeat.
+    for (int pass = 0; pass < 2; ++pass) {
         float x_old = turn[0] * x + turn[1] * y + turn[2] * plane.x + travel[0];
         float y_old = turn[3] * x + turn[4] * y + turn[5] * plane.x + travel[1];
         found = sample(frame, from, seen, x_old, y_old);
@@ -66,8 +67,8 @@ FUNCTION void transport(GLOBAL const Frame *frame, GLOBAL const float4 *from, GL
     else store_node(to, node, turned(found, plane, turn[0] / length, turn[3] / length), plane);
 }
 
-// A plane comes along from every node, what was expected where too little is known, and enters like the nearest one: the
-// next frame's coarse lattice starts there.
+// Shifts a node. Its plane moves along, or the expected one if too little is known; nodes that enter take the plane of the
+// nearest node: the next frame's coarse lattice starts from these planes.
 FUNCTION void roll(GLOBAL const Frame *frame, GLOBAL const float4 *from, GLOBAL const uchar *seen,
                    GLOBAL const float4 *expected, GLOBAL float4 *to, int node) {
     int column = node % COLUMNS + frame->shift_columns, row = node / COLUMNS + frame->shift_rows;

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The paper's vehicle-frame lattice: the previous surface, seen from the new vehicle frame.
+"""Moves the prior: into the new vehicle frame (the paper's lattice), or by whole nodes (rolling). Twin: motion.cl.
 
-Information is never interpolated raw: each node's plane is anchored at its own node, so it is first carried to the
-point asked for (F^T P F), then blended, then turned with the vehicle.
+The plane of a node is relative to that node, so information is not interpolated directly: it is first transported to
+the target point (F^T P F), then blended, then turned with the vehicle.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, F, U, solve3
-from roadbed.kernels.simd import LANES, bits, floor, larger, numbers, smaller, splat, store, where, whole
-from roadbed.kernels.simd_reductions import look_up
+from roadbed.kernels.simd import LANES, floor, lane_indices, mask_bits, maximum, minimum, splat, store, to_int32, where
+from roadbed.kernels.simd_reductions import gather
 
-_NEAR, _NEXT = np.int64(0), np.int64(1)  # of two rows or columns; typed, as Numba compiles a function for each literal
+_NEAR, _NEXT = (
+    np.int64(0),
+    np.int64(1),
+)  # the first and second of two rows or columns; typed, because Numba compiles a function per literal
 
 
 @inner(fastmath=FAST)
 def _plane(p, height_information, slope_information):
-    """(h, sx, sy) of one node; the weak prior makes it solvable, and is level at zero height."""
+    """(h, sx, sy) of one node; the weak prior is level at height zero and makes the system solvable."""
     return solve3(
         p[0] + height_information,
         p[1],
@@ -57,7 +60,7 @@ def planes_of(information: Float32, height_information: float, slope_information
 
 
 class _Old(NamedTuple):
-    """The frame that information is carried from."""
+    """The old frame, from which information is transported."""
 
     source: np.ndarray  # padded (rows + 2, 9, stride)
     shape: Shape
@@ -66,29 +69,35 @@ class _Old(NamedTuple):
 
 @inlined()
 def _corner(u, v, i, j, shape):
-    """One of the four nodes around (u, v), in nodes: its share, zero outside, its place, and how far it lies, m."""
+    """One of the four nodes around (u, v), in nodes: its weight (zero outside), column, row and distances, m."""
     column, row = floor(u) + F(i), floor(v) + F(j)
     columns, rows = F(shape.columns), F(shape.rows)
     inside = (column >= F(0)) & (column < columns) & (row >= F(0)) & (row < rows)
     along, across = column - u, row - v
     share = (F(1) - along if i else F(1) + along) * (F(1) - across if j else F(1) + across)
-    column = smaller(larger(column, splat(F(0))), splat(columns - F(1)))
-    row = smaller(larger(row, splat(F(0))), splat(rows - F(1)))
-    return where(inside, share, splat(F(0))), whole(column), whole(row), along * shape.spacing, across * shape.spacing
+    column = minimum(maximum(column, splat(F(0))), splat(columns - F(1)))
+    row = minimum(maximum(row, splat(F(0))), splat(rows - F(1)))
+    return (
+        where(inside, share, splat(F(0))),
+        to_int32(column),
+        to_int32(row),
+        along * shape.spacing,
+        across * shape.spacing,
+    )
 
 
 @inlined()
 def _carried(old, corner, total):
-    """total + share F^T (P, X) F of one node."""
+    """total + weight F^T (P, X) F of one node."""
     weight, column, row, a, b = corner
     source, plane = old.source, old.source.shape[2]
-    place = row * np.int32(9 * plane) + column
-    first = np.int64(9 * plane + 1)  # after the border
-    p00, p01 = look_up(source, place, first), look_up(source, place, first + plane)
-    p02, x0 = look_up(source, place, first + 2 * plane), look_up(source, place, first + 6 * plane)
-    p11, p12 = look_up(source, place, first + 3 * plane), look_up(source, place, first + 4 * plane)
-    p22, x1 = look_up(source, place, first + 5 * plane), look_up(source, place, first + 7 * plane)
-    x2 = look_up(source, place, first + 8 * plane)
+    index = row * np.int32(9 * plane) + column
+    first = np.int64(9 * plane + 1)  # behind the border
+    p00, p01 = gather(source, index, first), gather(source, index, first + plane)
+    p02, x0 = gather(source, index, first + 2 * plane), gather(source, index, first + 6 * plane)
+    p11, p12 = gather(source, index, first + 3 * plane), gather(source, index, first + 4 * plane)
+    p22, x1 = gather(source, index, first + 5 * plane), gather(source, index, first + 7 * plane)
+    x2 = gather(source, index, first + 8 * plane)
     return (
         total[0] + weight * p00,
         total[1] + weight * (a * p00 + p01),
@@ -104,7 +113,7 @@ def _carried(old, corner, total):
 
 @merged()
 def _sample(old, x, y):
-    """Blend of the four nodes around (x, y); nodes outside count as knowing nothing."""
+    """Blend of the four nodes around (x, y); nodes outside of the lattice have no information."""
     u, v = (x - old.origin[0]) / old.shape.spacing, (y - old.origin[1]) / old.shape.spacing
     nothing = splat(F(0))
     total = nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing, nothing
@@ -115,10 +124,10 @@ def _sample(old, x, y):
 
 
 @merged()
-def _moved(total, weak, rotation, translation, place, place_old):
+def _moved(total, weak, rotation, translation, position, position_old):
     """The plane of blended information, m . p = d in the old frame, turned and moved into the new one: h, sx, sy."""
     h_old, sx_old, sy_old = _plane(total, weak[0], weak[1])
-    (x, y), (x_old, y_old) = place, place_old
+    (x, y), (x_old, y_old) = position, position_old
     distance = h_old - sx_old * x_old - sy_old * y_old
     m0 = rotation[2, 0] - rotation[0, 0] * sx_old - rotation[1, 0] * sy_old
     m1 = rotation[2, 1] - rotation[0, 1] * sx_old - rotation[1, 1] * sy_old
@@ -145,7 +154,7 @@ def _turned(total, plane, cosine, sine):
 
 @inlined()
 def _keep_three(planes, column, k, known, lanes):
-    """Three planes of a row from the k-th on; nothing is kept of what is not known."""
+    """Store three planes of a row from the k-th on; zero where a node is not known."""
     nothing = splat(F(0))
     store(planes, (k, column), where(known, lanes[0], nothing))
     store(planes, (k + 1, column), where(known, lanes[1], nothing))
@@ -154,24 +163,24 @@ def _keep_three(planes, column, k, known, lanes):
 
 @njit(nogil=True, cache=True)
 def transport(first_row, last_row, source, shape, origin, rotation, translation, weak, out, mean):
-    """The previous frame's information as seen from rows of the new one: p_old = rotation p_new + translation.
+    """Transport the information of the previous frame to rows of the new one: p_old = rotation p_new + translation.
 
-    `origin` is node [0][0] in the vehicle frame, `weak` what counts as known of any height and slope. `source` and
-    `out` are padded (rows + 2, 9, stride); `mean` takes the carried planes.
+    `origin`: node [0][0] in the vehicle frame; `weak`: information of the weak prior on height and slope. `source` and
+    `out` are padded (rows + 2, 9, stride); `mean` receives the transported planes.
     """
     spacing, old = shape.spacing, _Old(source, shape, origin)
     yaw = np.arctan2(rotation[1, 0], rotation[0, 0])
     cosine, sine = F(np.cos(yaw)), F(np.sin(yaw))
     for row in range(first_row, last_row):
         for first in range(0, shape.columns, LANES):
-            column = numbers() + F(first)
+            column = lane_indices() + F(first)
             x, y = column * spacing + origin[0], splat(origin[1] + F(row) * spacing)
             known = column < F(shape.columns)
             height = sx = sy = splat(F(0))
             total = height, height, height, height, height, height, height, height, height
-            # Where the node was depends on its height once the vehicle has tilted: guess, then look again.
+            # If the vehicle has tilted, the old position of a node depends on its height: guess, then repeat.
             for _ in range(2):
-                if not bits(known):
+                if not mask_bits(known):
                     break
                 x_old = x * rotation[0, 0] + y * rotation[0, 1] + height * rotation[0, 2] + translation[0]
                 y_old = x * rotation[1, 0] + y * rotation[1, 1] + height * rotation[1, 2] + translation[1]
@@ -188,7 +197,7 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
 
 @merged()
 def _shift_row(layer, columns, width, out):
-    """One row with its border: node c takes what was at c + columns, or at the nearest node."""
+    """Shift one row with its border: node c takes the value of node c + columns, or of the nearest node."""
     first, last = max(1, 1 - columns), min(width + 1, width + 1 - columns)
     source, target = layer[first + columns : last + columns], out[first:last]
     for c in range(U(target.shape[0])):
@@ -204,10 +213,10 @@ def _shift_row(layer, columns, width, out):
 
 @njit(nogil=True, cache=True)
 def shift(first_row, last_row, layers, out, width, columns, rows):
-    """Move padded layers (rows + 2, k, stride) so that node (r, c) takes what was at (r + rows, c + columns).
+    """Shift padded layers (rows + 2, k, stride): node (r, c) takes the values of (r + rows, c + columns).
 
-    Of `out` some rows are written, the border counted; `width` is the number of columns that are nodes. Nodes that
-    enter are like the nearest one.
+    Writes a range of rows of `out`, borders counted; `width` is the number of columns of nodes. Nodes that enter take
+    the values of the nearest node.
     """
     height = layers.shape[0] - 2
     apart = abs(rows) >= height or abs(columns) >= width
@@ -221,8 +230,8 @@ def shift(first_row, last_row, layers, out, width, columns, rows):
 
 
 @inner()
-def clear_between(planes, first, last):
-    """Columns of all planes of a row become zero; none if they end before they begin."""
+def clear_columns(planes, first, last):
+    """Set columns first..last of all planes of a row to zero; the range may be empty."""
     for k in range(planes.shape[0]):
         for c in range(U(first), U(max(first, last))):
             planes[k, c] = F(0)
@@ -230,10 +239,10 @@ def clear_between(planes, first, last):
 
 @njit(nogil=True, cache=True)
 def shift_known(first_row, last_row, layers, known, out, written, width, columns, rows):
-    """The same for layers that are zero outside of columns [known[0], known[1]) of each row, borders not counted as
-    rows: nodes that enter are undefined, as the paper asks.
+    """`shift` for layers that are zero outside of columns [known[0], known[1]) of each row; rows are counted without
+    the border. Nodes that enter are zero: undefined, as in the paper.
 
-    What `out` holds lies within [written[0], written[1]); afterwards these are the ends of what was moved there.
+    `out` is zero outside of columns [written[0], written[1]); afterwards these are the new ends.
     """
     height = layers.shape[0] - 2
     for row in range(first_row, last_row):
@@ -243,8 +252,8 @@ def shift_known(first_row, last_row, layers, known, out, written, width, columns
             hi = max(min(known[1, source] - columns, width + 1), lo)
         begin, end = written[0, row], written[1, row]
         written[0, row], written[1, row] = lo, hi
-        clear_between(out[row + 1], begin, min(lo, end))
-        clear_between(out[row + 1], max(hi, begin), end)
+        clear_columns(out[row + 1], begin, min(lo, end))
+        clear_columns(out[row + 1], max(hi, begin), end)
         for k in range(layers.shape[1] if lo < hi else 0):
             moved, target = layers[source + 1, k, lo + columns : hi + columns], out[row + 1, k, lo:hi]
             for c in range(U(hi - lo)):

@@ -8,11 +8,11 @@ import numba
 import numpy as np
 
 from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
-from roadbed.ground.stcrf.motion.motion_cpu import clear_between
+from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import LANES, STEP, bits, larger, load, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -21,31 +21,31 @@ NODE_COST = 6  # a node's arithmetic in an iteration costs about as much as this
 
 
 @njit(cache=True)
-def find_active_columns(listed, prior, use_prior, shape, reach, spans):
-    """Per row the columns [lo, hi) within `reach` nodes of a listed node or of prior information.
+def find_active_columns(active_nodes, prior, use_prior, shape, reach, active_columns):
+    """Per row the columns [lo, hi) within `reach` nodes of an active node or of prior information.
 
-    Columns are counted with the border (first node = 1); spans are filled up to whole vectors, maybe beyond the last
-    node; `wide` spans also cover the rows below and above.
+    Columns are counted with the border (first node = 1). Ranges are padded to whole vectors, maybe past the last node;
+    the `wide` ranges also cover the rows below and above.
     """
     rows, columns = shape.rows, shape.columns
-    lo, hi, wide_lo, wide_hi = spans.lo, spans.hi, spans.wide_lo, spans.wide_hi
+    lo, hi, wide_lo, wide_hi = active_columns.lo, active_columns.hi, active_columns.wide_lo, active_columns.wide_hi
     own_lo = np.full(rows, columns + 1, np.int32)
     own_hi = np.zeros(rows, np.int32)
     for row in range(rows):
-        first, last = listed.row[row], listed.row[row + 1]
+        first, last = active_nodes.row[row], active_nodes.row[row + 1]
         if first < last:
-            own_lo[row] = listed.nodes[first] - row * columns + 1
-            own_hi[row] = listed.nodes[last - 1] - row * columns + 2
+            own_lo[row] = active_nodes.nodes[first] - row * columns + 1
+            own_hi[row] = active_nodes.nodes[last - 1] - row * columns + 2
         if use_prior:
             known = prior[row + 1, 0]
             column, end = 1, own_lo[row]
-            while column + LANES <= end and not bits(load(known, column) > _KNOWN):
+            while column + LANES <= end and not mask_bits(load(known, column) > _KNOWN):
                 column += LANES
             while column < end and not known[column] > _KNOWN:
                 column += 1
             own_lo[row] = column
             column, end = columns, max(own_hi[row], column)
-            while column - LANES >= end and not bits(load(known, column - LANES + 1) > _KNOWN):
+            while column - LANES >= end and not mask_bits(load(known, column - LANES + 1) > _KNOWN):
                 column -= LANES
             while column >= end and not known[column] > _KNOWN:
                 column -= 1
@@ -71,38 +71,38 @@ def find_active_columns(listed, prior, use_prior, shape, reach, spans):
 
 
 @njit(cache=True)
-def clear_outside(buffers, written, spans):
+def clear_outside(buffers, written, active_columns):
     """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
-    becomes its spans."""
-    for row in range(spans.lo.shape[0]):
-        lo, hi = spans.lo[row], max(spans.lo[row], spans.hi[row])
+    becomes its active columns."""
+    for row in range(active_columns.lo.shape[0]):
+        lo, hi = active_columns.lo[row], max(active_columns.lo[row], active_columns.hi[row])
         first, last = written[0, row], written[1, row]
         written[0, row], written[1, row] = lo, hi
         if first >= lo and last <= hi:
             continue
         for buffer in range(buffers.shape[0]):
-            clear_between(buffers[buffer, row + 1], first, min(lo, last))
-            clear_between(buffers[buffer, row + 1], max(hi, first), last)
+            clear_columns(buffers[buffer, row + 1], first, min(lo, last))
+            clear_columns(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True)
-def share_known(listed, length, prior, columns, known_from):
+def share_known(active_nodes, length, prior, columns, known_from):
     """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
     seen = known = 0
-    for row in range(listed.row.shape[0] - 1):
-        for i in range(listed.row[row], listed.row[row + 1]):
-            c = listed.nodes[i]
+    for row in range(active_nodes.row.shape[0] - 1):
+        for i in range(active_nodes.row[row], active_nodes.row[row + 1]):
+            c = active_nodes.nodes[i]
             seen += length[c] > 0
             known += length[c] > 0 and prior[row + 1, 0, c - row * columns + 1] > known_from
     return known / max(1, seen)
 
 
 @njit(cache=True)
-def fill_expected(expected, spans, height):
+def fill_expected(expected, active_columns, height):
     """A level surface at `height` as what to expect."""
-    for row in range(spans.lo.shape[0]):
+    for row in range(active_columns.lo.shape[0]):
         r = U(row + 1)
-        for c in range(U(spans.lo[row]), U(max(spans.lo[row], spans.hi[row])), STEP):
+        for c in range(U(active_columns.lo[row]), U(max(active_columns.lo[row], active_columns.hi[row])), STEP):
             store(expected, (r, U(0), c), splat(height))
             store(expected, (r, U(1), c), splat(F(0)))
             store(expected, (r, U(2), c), splat(F(0)))
@@ -128,13 +128,13 @@ def share_rows(reserved, shape, chunks, node_cost):
 
 
 @njit(cache=True)
-def share_points(start, listed, limit, shape, reserved, row_chunks, point_chunks):
+def share_points(start, active_nodes, limit, shape, reserved, row_chunks, point_chunks):
     """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
     points, and all points.
 
     Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
     """
-    reserve(start, listed, limit, shape.columns, reserved)
+    reserve(start, active_nodes, limit, shape.columns, reserved)
     share_rows(reserved, shape, row_chunks, NODE_COST)
     share_rows(start, shape, point_chunks, NODE_COST)
     for i in range(point_chunks.shape[0] - 1):
@@ -142,35 +142,37 @@ def share_points(start, listed, limit, shape, reserved, row_chunks, point_chunks
 
 
 @njit(cache=True)
-def begin_active_columns(listed, use_prior, shape, reach, spans, prior, information, written, data, data_ends):
-    """The spans of a frame; what earlier frames have left outside of them is emptied."""
-    find_active_columns(listed, prior, use_prior, shape, reach, spans)
-    clear_outside(information, written, spans)
-    clear_outside(data, data_ends, spans)
+def begin_active_columns(
+    active_nodes, use_prior, shape, reach, active_columns, prior, information, written, data, data_ends
+):
+    """The active columns of a frame; what earlier frames have left outside of them is emptied."""
+    find_active_columns(active_nodes, prior, use_prior, shape, reach, active_columns)
+    clear_outside(information, written, active_columns)
+    clear_outside(data, data_ends, active_columns)
 
 
 @njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, spans, use_prior, ends, planes):
+def keep_seen(first_row, last_row, arrays, information, active_columns, use_prior, ends, planes):
     """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
     knows lies within columns [ends[0], ends[1]) of each row, before and after.
 
-    Inside of spans `planes` take theirs, also of nodes that others tell enough, and what was expected of the rest: the
-    next frame's coarse lattice starts there. All of this for some rows.
+    Within the active columns `planes` takes the planes of nodes that know enough, from neighbours too, and the expected
+    plane of the rest: the next frame's coarse lattice starts there. All of this for a range of rows.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
     """
     before = F(1) if use_prior else F(0)
     for row in range(first_row, last_row):
-        r, first, last = row + 1, spans.lo[row], max(spans.hi[row], spans.lo[row])
+        r, first, last = row + 1, active_columns.lo[row], max(active_columns.hi[row], active_columns.lo[row])
         own, out, new = arrays.data[r], arrays.prior[r], information[r]
         mean, expected = arrays.mean[r], arrays.expected[r]
         for c in range(U(first), U(last), STEP):
-            stays = larger(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
+            stays = maximum(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
             is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             for k in range(9):
                 store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
             for k in range(3):
                 store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
-        clear_between(out, ends[0, row], min(first, ends[1, row]))
-        clear_between(out, max(last, ends[0, row]), ends[1, row])
+        clear_columns(out, ends[0, row], min(first, ends[1, row]))
+        clear_columns(out, max(last, ends[0, row]), ends[1, row])
         ends[0, row], ends[1, row] = first, last

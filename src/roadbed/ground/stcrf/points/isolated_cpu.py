@@ -48,8 +48,8 @@ from roadbed.ground.stcrf.sizes import isolated_reach
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, F, U
 from roadbed.kernels.parallel import parallel_region
-from roadbed.kernels.simd import LANES, STEP, bits, larger, load, numbers, splat, store, where, whole
-from roadbed.kernels.simd_reductions import chosen, how_many, least
+from roadbed.kernels.simd import LANES, STEP, lane_indices, load, mask_bits, maximum, splat, store, to_int32, where
+from roadbed.kernels.simd_reductions import compress, count_true, min_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 _PHASES = 2  # levels, then marks
@@ -60,10 +60,10 @@ def _extent(z, first, last):
     """Lowest and highest point of a node."""
     low, high = splat(-NO_LEVEL), splat(-NO_LEVEL)
     for k in range(first, last, STEP):
-        here, is_point = load(z, k), numbers() < F(last - k)
+        here, is_point = load(z, k), lane_indices() < F(last - k)
         low = where(is_point & (here < low), here, low)
         high = where(is_point & (splat(F(0)) - here < high), splat(F(0)) - here, high)
-    return least(low), -least(high)
+    return min_lanes(low), -min_lanes(high)
 
 
 @inner()
@@ -100,14 +100,14 @@ def _is_near_sample(row, column, margin):
 
 
 @inner()
-def _find_levels(first_listed, last_listed, points, columns, margin, lowest, level, counts):
-    """The level of each of some listed nodes, and its lowest point if that lies below; -NO_LEVEL: it does not.
+def _find_levels(first_active, last_active, points, columns, margin, lowest, level, counts):
+    """The level of each of some active nodes, and its lowest point if that lies below; -NO_LEVEL: it does not.
 
     Of a node without a band, the level is its highest point, and its lowest one is compared with the nodes around.
     With a `margin`, only of the nodes up to so far from sampled blocks.
     """
-    start, z, nodes = points.start, points.z, points.listed.nodes
-    for i in range(first_listed, last_listed):
+    start, z, nodes = points.start, points.z, points.active_nodes.nodes
+    for i in range(first_active, last_active):
         c = U(nodes[i])
         if margin > 0 and not _is_near_sample(np.int64(c) // columns, np.int64(c) % columns, margin):
             continue
@@ -200,16 +200,16 @@ def _compare(k, points, row, column, shape, reach, slope, codes, layers):
         east, north, end = F(x - column) * spacing - x0, F(y - row) * spacing - y0, U(start[c + U(1)])
         for q in range(U(start[c]), end, STEP):
             u, v, d = load(xs, q) + east, load(ys, q) + north, load(zs, q) - z0
-            aside = larger(larger(u, nothing - u), larger(v, nothing - v))
-            over, near = d - u * slope[0] - v * slope[1], (aside <= ISOLATED_RADIUS) & (numbers() < F(end - q))
+            aside = maximum(maximum(u, nothing - u), maximum(v, nothing - v))
+            over, near = d - u * slope[0] - v * slope[1], (aside <= ISOLATED_RADIUS) & (lane_indices() < F(end - q))
             tolerance = aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE
-            is_other = larger(d, nothing - d) > tolerance
+            is_other = maximum(d, nothing - d) > tolerance
             close = near & (aside <= ISOLATED_ALIKE_RADIUS)
-            alike += how_many(close) - how_many(close & is_other & (larger(over, nothing - over) > tolerance))
+            alike += count_true(close) - count_true(close & is_other & (maximum(over, nothing - over) > tolerance))
             above = near & is_other & (over > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE) & (over < ISOLATED_DEEPEST)
-            if bits(above):
-                store(codes, 0, chosen(above, whole(over * (F(1) / ISOLATED_LAYER))))
-                for i in range(how_many(above)):
+            if mask_bits(above):
+                store(codes, 0, compress(above, to_int32(over * (F(1) / ISOLATED_LAYER))))
+                for i in range(count_true(above)):
                     layers[U(min(codes[i], ISOLATED_LAYERS - 1))] += 1
         if alike > 1 and F(alike) > ISOLATED_SHARE * F(most):
             return NOT_ALONE
@@ -217,13 +217,13 @@ def _compare(k, points, row, column, shape, reach, slope, codes, layers):
 
 
 @inner()
-def _mark(first_listed, last_listed, points, shape, reach, sample, room, seen):
-    """Mark the isolated points of some listed nodes, or of those of sampled blocks. `seen` gains how many lie below a
+def _mark(first_active, last_active, points, shape, reach, sample, room, seen):
+    """Mark the isolated points of some active nodes, or of those of sampled blocks. `seen` gains how many lie below a
     thin surface, and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
-    start, z, mark, nodes = points.start, points.z, points.mark, points.listed.nodes
+    start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
     small = start[start.shape[0] - 1] < SMALL_SCAN
-    for i in range(first_listed, last_listed):
+    for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         row = c // shape.columns
         column = c - row * shape.columns
@@ -252,13 +252,13 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, room):
     `chunks` are ranges of rows of nodes; `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and
     (chunks, 2) counts.
     """
-    parts, listed, (lowest, level, seen) = chunks.shape[0] - 1, points.listed.row, room
+    parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
     counts, layers = np.empty(LEVEL_BINS + 1, np.int32), np.empty(ISOLATED_LAYERS, np.int32)
     scratch, margin = (lowest, level, np.empty(LANES, np.int32), layers), max(reach, 1) if sample else 0
     for phase in range(_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
-            first, last = listed[chunks[part]], listed[chunks[part + 1]]
+            first, last = active[chunks[part]], active[chunks[part + 1]]
             if phase == 0:
                 _find_levels(first, last, points, shape.columns, margin, lowest, level, counts)
             else:
@@ -274,20 +274,20 @@ class IsolatedReturns:
         self._shape, self._reach = shape, isolated_reach(float(shape.spacing))
         self._lowest, self._level = np.empty((2, shape.rows * shape.columns), np.float32)
 
-    def mark(self, points: SortedPoints, chunks: Int32, alone: bool) -> None:
+    def mark(self, points: SortedPoints, chunks: Int32, single_thread: bool) -> None:
         """Mark them as ISOLATED, in a scan that has strays. `chunks` are ranges of rows that cost about the same."""
         count = int(points.start[-1])
-        if not self._has_strays(points, chunks, alone, sample=count >= SMALL_SCAN):
+        if not self._has_strays(points, chunks, single_thread, sample=count >= SMALL_SCAN):
             points.mark[:count] &= NON_GROUND
         elif count >= SMALL_SCAN:
-            self._has_strays(points, chunks, alone, sample=False)
+            self._has_strays(points, chunks, single_thread, sample=False)
 
-    def _has_strays(self, points: SortedPoints, chunks: Int32, alone: bool, sample: bool) -> bool:
+    def _has_strays(self, points: SortedPoints, chunks: Int32, single_thread: bool, sample: bool) -> bool:
         """Mark isolated returns everywhere or in a sample of the nodes; whether some lie below a thin surface."""
         seen = np.zeros((len(chunks) - 1, 2), np.int64)
         self._level.fill(NO_LEVEL)
         room = self._lowest, self._level, seen
         given = chunks, points, self._shape, self._reach, np.bool_(sample), room
-        parallel_region(_mark_isolated, _PHASES, *given, alone=alone)
+        parallel_region(_mark_isolated, _PHASES, *given, single_thread=single_thread)
         strays, returns = seen.sum(axis=0).tolist()
         return bool(strays >= FEWEST_STRAYS and np.float32(strays) >= STRAY_SHARE * np.float32(returns))

@@ -130,7 +130,7 @@ def sum_along(counters, row, state, sums):
 
 
 @inner()
-def classify_rows(first_row, last_row, listed, sums, p00, node_classes):
+def classify_rows(first_row, last_row, active_nodes, sums, p00, node_classes):
     """`node_classes`: bits per active node from the sums along all rows and information p00.
 
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
@@ -143,8 +143,8 @@ def classify_rows(first_row, last_row, listed, sums, p00, node_classes):
     for row in range(first_row, last_row):
         for k in range(SUMS):
             _slide(sums[k], _REACH[k], np.int64(row), row == first_row, around[k])
-        for i in range(U(listed.row[row]), U(listed.row[row + 1])):
-            node = U(listed.nodes[i])
+        for i in range(U(active_nodes.row[row]), U(active_nodes.row[row + 1])):
+            node = U(active_nodes.nodes[i])
             column = node - U(row * columns)
             support = p00[row + 1, column + ONE]
             ring = outer[column] - inner[column]

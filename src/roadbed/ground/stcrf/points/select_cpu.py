@@ -14,19 +14,19 @@ from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_b
 from roadbed.kernels.simd import (
     LANES,
     STEP,
-    is_empty,
-    larger,
+    all_zero,
+    lacks_bits,
+    lane_indices,
     load,
-    none_of,
-    numbers,
-    smaller,
+    maximum,
+    minimum,
     splat,
     store,
     store_first,
+    to_int32,
     where,
-    whole,
 )
-from roadbed.kernels.simd_reductions import chosen, how_many, least
+from roadbed.kernels.simd_reductions import compress, count_true, min_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 PAD = 8  # points of a node are filled up to a multiple of this
@@ -48,13 +48,13 @@ class Selection(NamedTuple):
 
 
 @njit(cache=True)
-def reserve(start, listed, limit, columns, reserved):
-    """`reserved[c]`: where the points of a listed node c that shape the surface are kept, and where a row's begin."""
+def reserve(start, active_nodes, limit, columns, reserved):
+    """`reserved[c]`: where the points of an active node c that shape the surface are kept, and where a row's begin."""
     total = 0
-    for row in range(listed.row.shape[0] - 1):
+    for row in range(active_nodes.row.shape[0] - 1):
         reserved[row * columns] = total
-        for i in range(listed.row[row], listed.row[row + 1]):
-            c = listed.nodes[i]
+        for i in range(active_nodes.row[row], active_nodes.row[row + 1]):
+            c = active_nodes.nodes[i]
             reserved[c] = total
             n = start[c + 1] - start[c]
             if limit > 0:
@@ -76,8 +76,8 @@ def _number_pillars(points, first, last, half, scale, side):
     """Number of each point's pillar inside its node."""
     lowest, highest, end = splat(F(0)), splat(F(side - 1)), first + (last - first) // STEP * STEP
     for k in range(first, end, STEP):
-        column = whole(smaller(larger((load(points.x, k) + half) * scale, lowest), highest))
-        row = whole(smaller(larger((load(points.y, k) + half) * scale, lowest), highest))
+        column = to_int32(minimum(maximum((load(points.x, k) + half) * scale, lowest), highest))
+        row = to_int32(minimum(maximum((load(points.y, k) + half) * scale, lowest), highest))
         store(points.pillar, k, row * side + column)
     for k in range(end, last):  # what follows is another thread's
         points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
@@ -135,7 +135,7 @@ def _leave_out_marked(mark, pillar, first, last):
     """Points with a mark do not shape the surface; whether there is one."""
     found = False
     for k in range(first, last, STEP):
-        if not is_empty(mark, k):
+        if not all_zero(mark, k):
             for i in range(k, min(k + STEP, last)):
                 if mark[i]:
                     pillar[i] |= LEFT_OUT
@@ -148,7 +148,7 @@ def _count_usable(pillar, first, last, out):
     """How many points of a node shape the surface: those with none of the marks `out`."""
     n = 0
     for k in range(first, last, STEP):
-        n += how_many(none_of(pillar, k, out) & (numbers() < F(last - k)))
+        n += count_true(lacks_bits(pillar, k, out) & (lane_indices() < F(last - k)))
     return n
 
 
@@ -168,8 +168,8 @@ def _keep_lower(is_there, z, place, best, best_place):
 @inlined()
 def _note_lowest(points, first, best, place, low, c, part):
     """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
-    lowest = least(best)
-    k = first + U(least(where(splat(lowest) >= best, place, splat(UNSEEN))))
+    lowest = min_lanes(best)
+    k = first + U(min_lanes(where(splat(lowest) >= best, place, splat(UNSEEN))))
     low[c, part, 0], low[c, part, 1], low[c, part, 2] = points.x[k], points.y[k], lowest
 
 
@@ -184,10 +184,10 @@ def _find_lowest(points, first, last, out, spacing, side, low, c):
         left, between, right = _border(column, side), _border(column + 1, side), _border(column + 2, side)
         bottom, middle, top = _border(row, side), _border(row + 1, side), _border(row + 2, side)
         best0 = best1 = best2 = best3 = none
-        place = place0 = place1 = place2 = place3 = numbers()
+        place = place0 = place1 = place2 = place3 = lane_indices()
         for k in range(first, last, STEP):
             u, v, z = (load(points.x, k) + half) * scale, (load(points.y, k) + half) * scale, load(points.z, k)
-            usable = none_of(points.pillar, k, out) & (numbers() < F(last - k))
+            usable = lacks_bits(points.pillar, k, out) & (lane_indices() < F(last - k))
             west, east = usable & (u >= left) & (u < between), usable & (u >= between) & (u < right)
             south, north = (v >= bottom) & (v < middle), (v >= middle) & (v < top)
             best0, place0 = _keep_lower(west & south, z, place, best0, place0)
@@ -206,14 +206,14 @@ def _find_lowest(points, first, last, out, spacing, side, low, c):
 
 @inner(fastmath=FAST)
 def _copy_points(first_row, last_row, points, out, limit, shaping):
-    """The points of listed nodes with none of the marks `out`, in scan order, at most `limit` of each; `length` is
+    """The points of active nodes with none of the marks `out`, in scan order, at most `limit` of each; `length` is
     their number before, and after it that of the points written, filled up to a multiple of PAD.
 
     No array is named or passed on inside of the loop: Numba would count references to it, with atomic operations.
     """
-    x, y, z, pillar, start, nodes = points.x, points.y, points.z, points.pillar, points.start, points.listed.nodes
+    x, y, z, pillar, start, nodes = points.x, points.y, points.z, points.pillar, points.start, points.active_nodes.nodes
     out_x, out_y, out_z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
-    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
+    for i in range(points.active_nodes.row[first_row], points.active_nodes.row[last_row]):
         c = nodes[i]
         first, last, place, n = U(start[c]), U(start[c + 1]), U(reserved[c]), np.int64(length[c])
         usable, stride = U(n), U((n + limit - 1) // limit if 0 < limit < n else np.int64(1))
@@ -229,11 +229,11 @@ def _copy_points(first_row, last_row, points, out, limit, shaping):
                 place += ONE
         elif stride == ONE:
             for k in range(first, last, STEP):
-                is_usable = none_of(pillar, k, out) & (numbers() < F(last - k))
-                store_first(out_x, place, chosen(is_usable, load(x, k)), how_many(is_usable))
-                store_first(out_y, place, chosen(is_usable, load(y, k)), how_many(is_usable))
-                store_first(out_z, place, chosen(is_usable, load(z, k)), how_many(is_usable))
-                place += U(how_many(is_usable))
+                is_usable = lacks_bits(pillar, k, out) & (lane_indices() < F(last - k))
+                store_first(out_x, place, compress(is_usable, load(x, k)), count_true(is_usable))
+                store_first(out_y, place, compress(is_usable, load(y, k)), count_true(is_usable))
+                store_first(out_z, place, compress(is_usable, load(z, k)), count_true(is_usable))
+                place += U(count_true(is_usable))
         else:
             k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
             while place < end:
@@ -260,8 +260,8 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
     _number_pillars(points, U(begin), U(end), half, F(side) / spacing, side)
-    for i in range(points.listed.row[first_row], points.listed.row[last_row]):
-        c = points.listed.nodes[i]
+    for i in range(points.active_nodes.row[first_row], points.active_nodes.row[last_row]):
+        c = points.active_nodes.nodes[i]
         first, last = U(points.start[c]), U(points.start[c + 1])
         marked = some_move
         if rules.wall_high > F(0):

@@ -17,19 +17,19 @@ from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
     LANES,
     STEP,
+    all_zero,
     floor,
-    is_empty,
+    lacks_bits,
+    lane_indices,
     load,
     load_points,
-    none_of,
-    numbers,
     splat,
     store,
     store_first,
+    to_int32,
     where,
-    whole,
 )  # fmt: skip
-from roadbed.kernels.simd_reductions import chosen, how_many
+from roadbed.kernels.simd_reductions import compress, count_true
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
@@ -77,7 +77,7 @@ def _find_nodes(points, first, turn, shape, k, node):
     # Comparisons with NaN are false; (0, 0, 0) is how sensors write a missing return.
     is_return = (F(0) < x * x + y * y + z * z) & (w < FARTHEST_HEIGHT) & (w > -FARTHEST_HEIGHT)
     none = splat(np.int32(shape.rows * shape.columns))
-    store(node, k, where(inside & is_return, whole(v) * np.int32(shape.columns) + whole(u), none))
+    store(node, k, where(inside & is_return, to_int32(v) * np.int32(shape.columns) + to_int32(u), none))
 
 
 @inlined()
@@ -95,7 +95,7 @@ def _node_place(points, first, turn, shape, k, block):
 def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
     """Runs of a slice from number `run` on, none across blocks; `count` gains the points per node."""
     (points, own), (node, filled_up), nodes = scan, room, np.int32(shape.rows * shape.columns)
-    places = whole(numbers())
+    places = to_int32(lane_indices())
     runs.first[run] = first  # of a slice without points this is the end, too
     for begin in range(first, last, BLOCK):
         n, known = min(BLOCK, last - begin), run
@@ -103,17 +103,17 @@ def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
         for k in range(0, n // LANES * LANES, LANES):
             _find_nodes(points, begin + k, turn, shape, k + LANES, node)
         for k in range(0, n // LANES * LANES if own.shape[0] > 0 else 0, LANES):
-            is_other = none_of(own, begin + k, np.uint8(1))
+            is_other = lacks_bits(own, begin + k, np.uint8(1))
             store(node, k + LANES, where(is_other, load(node, k + LANES), splat(nodes)))
         if n % LANES:
             k = n // LANES * LANES
             _fill_up(points, own, begin + k, begin + n, filled_up)
             _find_nodes(filled_up, 0, turn, shape, k + LANES, node)
         for k in range(0, n, LANES):
-            is_next = (load(node, k + LANES) != load(node, k + LANES - 1)) | (numbers() < F(1))
-            begins = is_next & (numbers() < F(n - k))
-            store_first(runs.first, run, chosen(begins, places + splat(np.int32(begin + k))), how_many(begins))
-            run += U(how_many(begins))
+            is_next = (load(node, k + LANES) != load(node, k + LANES - 1)) | (lane_indices() < F(1))
+            begins = is_next & (lane_indices() < F(n - k))
+            store_first(runs.first, run, compress(begins, places + splat(np.int32(begin + k))), count_true(begins))
+            run += U(count_true(begins))
         runs.first[run] = begin + n
         for k in range(known, run):
             here = node[U(runs.first[k]) + STEP - U(begin)]
@@ -136,7 +136,7 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
         while runs.first[run] < begin + n:
             node, i = U(runs.node[run]), U(runs.first[run])
             length, place, k = np.int64(U(runs.first[run + ONE]) - i), U(next_place[node]), i - U(begin)
-            runs.place[run], next_place[node] = place, place + U(length)
+            runs.position[run], next_place[node] = place, place + U(length)
             store_first(out.x, place, load(block, (0, k)), length)
             store_first(out.y, place, load(block, (1, k)), length)
             store_first(out.z, place, load(block, (2, k)), length)
@@ -146,19 +146,19 @@ def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
 @merged()
 def _is_empty(count, c):
     """Whether nodes c and on have nothing."""
-    empty = is_empty(count[0], c)
+    empty = all_zero(count[0], c)
     for s in range(1, count.shape[0]):
-        empty &= is_empty(count[s], c)
+        empty &= all_zero(count[s], c)
     return empty
 
 
 @inner()
-def _begin_nodes(count, shape, start, listed):
+def _begin_nodes(count, shape, start, active_nodes):
     """Where nodes begin, and in `count` where each slice does; those that have points are listed."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
-        listed.row[row] = n
+        active_nodes.row[row] = n
         c, after = U(row * shape.columns), min(U((row + 1) * shape.columns), nodes + ONE)
         while c < after:
             if c + STEP <= nodes and _is_empty(count, c):
@@ -172,7 +172,7 @@ def _begin_nodes(count, shape, start, listed):
                     count[s, node] = total
                     total += here
                 if node < nodes:
-                    listed.nodes[n] = node  # written over where it does not count
+                    active_nodes.nodes[n] = node  # written over where it does not count
                     n += total > before
             c += STEP
 
@@ -185,7 +185,7 @@ def _take_along(non_ground, out, first, last, run):
         out.mark[first:last] = np.uint8(0)
         return
     while runs.first[run] < last:
-        first, place = U(runs.first[run]), U(runs.place[run])
+        first, place = U(runs.first[run]), U(runs.position[run])
         for i in range(U(runs.first[run + ONE]) - first):
             out.mark[place + i] = NON_GROUND if non_ground[first + i] else np.uint8(0)
         run += ONE
@@ -212,7 +212,7 @@ def sort_by_node(tasks, scan, non_ground, pose, shape, room, out):
                 count[s, :] = 0
                 _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(count, shape, out.start, out.listed)
+                _begin_nodes(count, shape, out.start, out.active_nodes)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
                 _take_along(non_ground, out, first, last, run)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coarse start on the CPU: the EM on wide nodes, from the last frame's surface or from a level one."""
+"""The coarse start on the CPU: the EM on coarse nodes, from the surface of the last frame or from a level one."""
 
 from __future__ import annotations
 
@@ -34,66 +34,57 @@ from roadbed.ground.stcrf.start.slope_start_cpu import (
     slope_arrays,
     take_better,
 )  # fmt: skip
-from roadbed.ground.stcrf.start.start_cpu import begin_coarse, expect_carried, spread_coarse, start_level
+from roadbed.ground.stcrf.start.start_cpu import begin_coarse, blend_coarse, expect_carried, start_level
 from roadbed.kernels.parallel import parallel_for
 
 F = np.float32
 
 
 class CoarseStart:
-    """`low` takes the lowest points of fine nodes, `find` gives coarse planes, `to_fine` the fine nodes' start."""
+    """`low` holds the lowest points of fine nodes; `find` computes coarse planes, `to_fine` expected fine planes."""
 
     def __init__(self, config: GroundConfig, fine: Shape) -> None:
         self._config, self._fine, self._ratio = config, fine, ratio_of(config)
-        wide = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
+        shape = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
-        self._level, self._sloped = (Field(*wide, spacing, CHUNKS, VECTOR) for _ in range(2))
+        self._level, self._sloped = (Field(*shape, spacing, CHUNKS, VECTOR) for _ in range(2))
         self._rules = cache(self._make_rules)
-        self._slope_arrays = slope_arrays(*wide)
+        self._slope_arrays = slope_arrays(*shape)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
-        x, y, z = np.zeros((3, self.low[..., 0].size + PAD * wide[0] * wide[1]), F)
-        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, ActiveNodes.none(*wide))
+        x, y, z = np.zeros((3, self.low[..., 0].size + PAD * shape[0] * shape[1]), F)
+        self._lowest = ShapingPoints(self._level.reserved, self._level.count, x, y, z, ActiveNodes.none(*shape))
 
     def find(
-        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, alone: bool = False
+        self, points: SortedPoints, vehicle: Vehicle, road: float, carried: Float32 | None, single_thread: bool = False
     ) -> None:
-        """Wide planes through the lowest points; from the planes carried with the prior, or level at height `road`.
-
-        `alone`: no thread but this one is worth waking.
-        """
+        """Coarse planes through the lowest points, from the planes carried with the prior or level at height `road`."""
         level, lowest = self._level, self._lowest
-        level.cut(alone)
-        field = level.shape, level.information, level.spans, level.written, level.row_chunks
+        level.cut(single_thread)
+        field = level.shape, level.information, level.active_columns, level.written, level.row_chunks
         lattice = self._fine, self._ratio, reach_of(self._config)
         begin_coarse(points, self.low, *lattice, field, lowest, self._slope_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
-            run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), alone)
+            run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), single_thread)
             return
-        start_level(F(road), level.spans, level.expected, level.mean)
-        run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), alone)
+        start_level(F(road), level.active_columns, level.expected, level.mean)
+        run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), single_thread)
         if self._config.uses("slope_aware_start"):
-            self._slope_start(vehicle, road, alone)
+            self._slope_start(vehicle, road, single_thread)
 
-    def to_fine(self, spans: ActiveColumns, before: Float32, expected: Float32, grain: int) -> None:
-        """What fine nodes inside the spans are to expect; where the wide ones know nothing, what they did `before`.
-
-        `grain`: rows that are worth a thread.
+    def to_fine(
+        self, active_columns: ActiveColumns, before: Float32, expected: Float32, grain: int, inside: bool = True
+    ) -> None:
+        """The expected planes of fine nodes inside of the active columns, or of the others; where coarse nodes know
+        nothing, the planes `before`. `grain`: rows per thread.
         """
-        self._spread(spans, True, before, expected, grain)
-
-    def spread_outside(self, spans: ActiveColumns, expected: Float32, grain: int) -> None:
-        """The same for the other nodes, in place."""
-        self._spread(spans, False, expected, expected, grain)
-
-    def _spread(self, spans: ActiveColumns, inside: bool, before: Float32, expected: Float32, grain: int) -> None:
         level, (rows, columns, _) = self._level, self._fine
-        wide = level.posterior, level.mean, level.spans, level.shape
-        given = wide, self._ratio, columns, spans, inside, before, expected
-        parallel_for(spread_coarse, rows, *given, grain=grain)
+        coarse = level.posterior, level.mean, level.active_columns, level.shape
+        given = coarse, self._ratio, columns, active_columns, inside, before, expected
+        parallel_for(blend_coarse, rows, *given, grain=grain)
 
-    def _slope_start(self, vehicle: Vehicle, road: float, alone: bool) -> None:
-        """The second coarse start, for hillsides; it replaces the first where it explains clearly more."""
+    def _slope_start(self, vehicle: Vehicle, road: float, single_thread: bool) -> None:
+        """The second coarse start, for hillsides; it replaces the first where it explains clearly more points."""
         level, sloped, lowest = self._level, self._sloped, self._lowest
         shape, (heights, counts, sums) = level.shape, self._slope_arrays
         count_explained(lowest, level.mean, shape, counts[1])
@@ -103,16 +94,16 @@ class CoarseStart:
         find_heights(lowest, shape, F(vehicle.x), F(vehicle.y), F(road), heights[0])
         lower_envelope(heights, slope, shape)
         expect_envelope(heights[0], F(road), slope, shape, sloped.expected)
-        for own, ends in zip(sloped.spans, level.spans):
+        for own, ends in zip(sloped.active_columns, level.active_columns):
             own[:] = ends
-        clear_outside(sloped.information, sloped.written, sloped.spans)
+        clear_outside(sloped.information, sloped.written, sloped.active_columns)
         sloped.row_chunks = level.row_chunks
-        run_em(sloped, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), alone)
+        run_em(sloped, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), single_thread)
         count_explained(lowest, sloped.mean, shape, counts[2])
         take_better(counts, sums, sloped.posterior, sloped.mean, level.posterior, level.mean)
 
     def _make_rules(self, iterations: int, sigma_up: float) -> EmRules:
-        wide = self._ratio
+        ratio = self._ratio
         return em_rules(
             self._config.stcrf,
             iterations=iterations,
@@ -122,6 +113,6 @@ class CoarseStart:
             sigma_up=F(sigma_up),
             pull=F(PULL_WEIGHT if self._config.uses("pull_to_drops") else 0),
             height_information=F(HEIGHT_WEIGHT),
-            # Over a wide node a slope matters more: its information grows with the lever arm.
-            slope_information=F(SLOPE_WEIGHT * (wide**2 / 4 if wide > 1 else 1)),
+            # A coarse node has a longer lever arm, with which the information of its slope grows.
+            slope_information=F(SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1)),
         )

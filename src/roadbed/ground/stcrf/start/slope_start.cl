@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slope-aware start: a second coarse start for hillsides, taken where it explains clearly more lowest returns. Part of
-// the coarse program: COLUMNS, ROWS, NODES and SPACING are the wide lattice's, PER_NODE the places for a node's lowest points.
+// The slope-aware start: a second coarse start for hillsides, used where it explains clearly more lowest returns. Part of
+// the coarse program: COLUMNS, ROWS, NODES and SPACING describe the coarse lattice, PER_NODE is the room for the lowest
+// points of a node. Twin: slope_start_cpu.py.
 
 #define UNSEEN 1e9f
 
-// For CPU devices: of the places for lowest points those that hold one, side by side; `lists` says how many.
+// For CPU devices: moves the lowest points of a node together and writes their number to `lists`.
 KERNEL pack_lowest(GLOBAL const float4 *points, GLOBAL float4 *packed, GLOBAL int4 *lists) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
@@ -16,7 +17,7 @@ KERNEL pack_lowest(GLOBAL const float4 *points, GLOBAL float4 *packed, GLOBAL in
     lists[3 * SLOT * NODES + node].z = count;
 }
 
-// A wide node's height from its two lowest points: the second, so that one stray return below ground counts for nothing.
+// Height of a coarse node: its second lowest point, so that one stray return below ground has no effect.
 FUNCTION float height_of(GLOBAL const Frame *frame, int node, float first, float second) {
     if (second >= FAR_ABOVE) second = first < FAR_ABOVE ? first : UNSEEN;
     int under = node == (int)(frame->vehicle_y * (1.0f / SPACING)) * COLUMNS + (int)(frame->vehicle_x * (1.0f / SPACING));
@@ -35,8 +36,8 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
     heights[2 * SLOT * NODES + node] = height_of(&frames[SLOT], node, first, second);
 }
 
-// Twice the lattice of wide nodes in local memory, where it fits; there a CPU device has a border of unseen ones around it
-// and takes eight nodes of a row as one vector.
+// Two copies of the coarse lattice are in local memory if they fit; there a CPU device has a border of unseen nodes, and
+// processes eight nodes of a row as one vector.
 #if NODES <= 4096
 #define LOCAL_HEIGHTS 1
 #define HEIGHTS LOCAL float
@@ -48,11 +49,11 @@ KERNEL find_heights(GLOBAL const Frame *frames, GLOBAL const float4 *points, GLO
 #if !BORDERED
 #define STRIDE COLUMNS
 #define LATTICE NODES
-#define PLACE(row, column) ((row) * COLUMNS + (column))
+#define INDEX(row, column) ((row) * COLUMNS + (column))
 #else
 #define STRIDE ((COLUMNS + 7) / 8 * 8 + 2)
 #define LATTICE ((ROWS + 2) * STRIDE)
-#define PLACE(row, column) (((row) + 1) * STRIDE + (column) + 1)
+#define INDEX(row, column) (((row) + 1) * STRIDE + (column) + 1)
 #endif
 
 #if !BORDERED
@@ -60,7 +61,7 @@ FUNCTION float height_at(const HEIGHTS *heights, int row, int column) {
     return row >= 0 && row < ROWS && column >= 0 && column < COLUMNS ? heights[row * COLUMNS + column] : UNSEEN;
 }
 
-FUNCTION float lowest_beside(const HEIGHTS *heights, int row, int column) {
+FUNCTION float lowest_side(const HEIGHTS *heights, int row, int column) {
     return fmin(height_at(heights, row, column - 1), height_at(heights, row, column + 1));
 }
 #endif
@@ -68,41 +69,41 @@ FUNCTION float lowest_beside(const HEIGHTS *heights, int row, int column) {
 FUNCTION float known_or(float height, float road) { return height < FAR_ABOVE ? height : road; }
 
 FUNCTION float height_or(const HEIGHTS *heights, int row, int column, float road) {
-    return known_or(heights[PLACE(row, column)], road);
+    return known_or(heights[INDEX(row, column)], road);
 }
 
-// No node higher over a neighbour than the slope limit allows.
+// One step of the envelope: lowers nodes that are higher over a neighbour than the slope limit allows.
 FUNCTION void lower(const HEIGHTS *from, HEIGHTS *to) {
     float straight = SLOPE_LIMIT * SPACING, across = straight * 1.41421356f;
 #if !BORDERED
-    // A work-item goes along a part of a column, so that it reads three heights for each of its nodes, not nine.
+    // A work-item processes a part of a column, so that it reads three heights per node instead of nine.
     int parts = max(LOCAL_SIZE / COLUMNS, 1), length = (ROWS + parts - 1) / parts;
     for (int part = LOCAL_ID; part < parts * COLUMNS; part += LOCAL_SIZE) {
         int column = part % COLUMNS, first = part / COLUMNS * length;
-        float south = height_at(from, first - 1, column), beside_south = lowest_beside(from, first - 1, column);
-        float here = height_at(from, first, column), beside = lowest_beside(from, first, column);
+        float south = height_at(from, first - 1, column), sides_south = lowest_side(from, first - 1, column);
+        float here = height_at(from, first, column), sides = lowest_side(from, first, column);
         for (int row = first; row < min(first + length, ROWS); ++row) {
-            float north = height_at(from, row + 1, column), beside_north = lowest_beside(from, row + 1, column);
-            float next = fmin(beside, fmin(south, north)) + straight, corner = fmin(beside_south, beside_north) + across;
+            float north = height_at(from, row + 1, column), sides_north = lowest_side(from, row + 1, column);
+            float next = fmin(sides, fmin(south, north)) + straight, corner = fmin(sides_south, sides_north) + across;
             to[row * COLUMNS + column] = fmin(here, fmin(next, corner));
-            south = here, beside_south = beside, here = north, beside = beside_north;
+            south = here, sides_south = sides, here = north, sides = sides_north;
         }
     }
 #else
     for (int row = 0; row < ROWS; ++row)
         for (int column = 0; column < COLUMNS; column += 8) {
-            const HEIGHTS *here = from + PLACE(row, column), *south = here - STRIDE, *north = here + STRIDE;
-            float8 beside = min(min(vload8(0, here - 1), vload8(0, here + 1)), min(vload8(0, south), vload8(0, north)));
+            const HEIGHTS *here = from + INDEX(row, column), *south = here - STRIDE, *north = here + STRIDE;
+            float8 sides = min(min(vload8(0, here - 1), vload8(0, here + 1)), min(vload8(0, south), vload8(0, north)));
             float8 corner = min(min(vload8(0, south - 1), vload8(0, south + 1)), min(vload8(0, north - 1), vload8(0, north + 1)));
-            float8 lowest = min(vload8(0, here), min(beside + straight, corner + across));
-            if (column + 8 <= COLUMNS) vstore8(lowest, 0, to + PLACE(row, column));
-            else for (int k = 0; k < COLUMNS - column; ++k) to[PLACE(row, column + k)] = ((float *)&lowest)[k];
+            float8 lowest = min(vload8(0, here), min(sides + straight, corner + across));
+            if (column + 8 <= COLUMNS) vstore8(lowest, 0, to + INDEX(row, column));
+            else for (int k = 0; k < COLUMNS - column; ++k) to[INDEX(row, column + k)] = ((float *)&lowest)[k];
         }
 #endif
     BARRIER();
 }
 
-// The lower envelope, where the heights were; there is room for as many behind them.
+// Replaces heights by their lower envelope; the second half of the buffer is scratch.
 FUNCTION void find_envelope(HEIGHTS *heights) {
     for (int step = 0; step < ENVELOPE_STEPS; ++step)
         lower(heights + step % 2 * LATTICE, heights + (1 - step % 2) * LATTICE);
@@ -114,7 +115,7 @@ FUNCTION float slope_between(float one, float other) {
     return fmin(fmax((other - one) / (2.0f * SPACING), -SLOPE_LIMIT), SLOPE_LIMIT);
 }
 
-// One work-group: the lower envelope of the heights as what to expect.
+// One work-group: expected planes from the lower envelope of the heights.
 KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GLOBAL float4 *expected,
                        GLOBAL float4 *start) {
 #if LOCAL_HEIGHTS
@@ -123,7 +124,7 @@ KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GL
     for (int k = 0; k < 2 * LATTICE; ++k) heights[k] = UNSEEN;
 #endif
     for (int node = LOCAL_ID; node < NODES; node += LOCAL_SIZE)
-        heights[PLACE(node / COLUMNS, node % COLUMNS)] = heights_all[2 * SLOT * NODES + node];
+        heights[INDEX(node / COLUMNS, node % COLUMNS)] = heights_all[2 * SLOT * NODES + node];
     BARRIER();
 #else
     GLOBAL float *heights = heights_all + 2 * SLOT * NODES;
@@ -145,7 +146,7 @@ KERNEL expect_envelope(GLOBAL const Frame *frames, GLOBAL float *heights_all, GL
     }
 }
 
-// What the starts explain of a node's lowest points, and of those of its region.
+// Numbers of lowest points of a node or region: all, explained by the level start, by the sloped one.
 typedef struct {
     int all, by_level, by_sloped;
 } Explained;
@@ -154,7 +155,7 @@ FUNCTION int lies_on(float4 point, float4 plane) {
     return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < EXPLAINED;
 }
 
-// Clearly more points, and either many more or nearly all there are.
+// Whether the sloped start explains clearly more points: many more, or nearly all.
 FUNCTION int slope_start_is_better(Explained region) {
     int more = region.by_sloped - region.by_level;
     int nearly_all = more > SLOPE_SOME_MORE && (float)region.by_sloped > SLOPE_NEARLY_ALL * (float)region.all;
@@ -177,7 +178,7 @@ KERNEL count_explained(GLOBAL const float4 *points, GLOBAL const float4 *level, 
     counts[node] = INT4(found.all, found.by_level, found.by_sloped, 0);
 }
 
-// Where the climbing start explains its region better, its state replaces the level start's.
+// Replaces the state of the level start where the slope-aware start explains its region better.
 KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *sloped, GLOBAL float4 *level) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The slope-aware start: a second coarse start for hillsides, taken where it explains clearly more lowest returns.
+"""The slope-aware start: a second coarse start for hillsides, used where it explains clearly more lowest returns.
 
-The level start never reaches a hillside, whose points lie far above it and have no weight. The slope-aware start begins
-at the lower envelope of all slopes up to the limit, so it does not depend on the tilt of the lattice; but it also
-follows objects that hide the ground. Both are computed, and each region takes the better one.
+The level start never reaches a hillside, whose points are far above it and have no weight. The slope-aware start begins
+at the lower envelope of all slopes up to the limit, so it does not depend on the tilt of the lattice, but it also
+follows objects that hide the ground. Both are computed, and each region uses the better one. Twin: slope_start.cl.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from roadbed.ground.stcrf.points.select_cpu import UNSEEN
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import FAST, F, U
 from roadbed.kernels.simd import STEP, load, splat, where
-from roadbed.kernels.simd_reductions import total
+from roadbed.kernels.simd_reductions import sum_lanes
 
 
 class SlopeArrays(NamedTuple):
-    """Scratch of the climbing start, made once per lattice."""
+    """Scratch of the slope-aware start, allocated once per lattice."""
 
-    heights: np.ndarray  # (2, rows + 2, columns + 2) the envelope, twice
+    heights: np.ndarray  # (2, rows + 2, columns + 2) two buffers for the envelope
     counts: np.ndarray  # (3, rows, columns) lowest points: all, explained by the level start, by the sloped one
-    sums: np.ndarray  # (4, rows, columns) the same over regions, then scratch
+    sums: np.ndarray  # (4, rows, columns) the same summed over regions, then scratch
 
 
 def slope_arrays(rows: int, columns: int) -> SlopeArrays:
-    """Empty scratch for a lattice of so many wide nodes."""
+    """Scratch for a lattice of coarse nodes."""
     heights = np.full((2, rows + 2, columns + 2), UNSEEN, np.float32)
     return SlopeArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
 
 
 @njit(cache=True)
 def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
-    """The second lowest point of each wide node, so that one stray return below ground counts for nothing."""
+    """Height of each coarse node: its second lowest point, so that one stray return below ground has no effect."""
     z, reserved, length = lowest.z, lowest.reserved, lowest.length
     for row in range(shape.rows):
         for column in range(shape.columns):
@@ -68,7 +68,7 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
 
 @njit(cache=True, fastmath=FAST)
 def lower_envelope(heights, slope, shape):
-    """No node higher over a neighbour than `slope` allows, as many nodes far as rounds; ends in heights[0]."""
+    """Lower each node until it is not higher over a neighbour than `slope` allows; the result is in heights[0]."""
     straight = slope * shape.spacing
     across = straight * F(np.sqrt(2))
     for step in range(ENVELOPE_STEPS):
@@ -76,9 +76,9 @@ def lower_envelope(heights, slope, shape):
         for r in range(1, shape.rows + 1):
             below, here, above, out = old[r - 1], old[r], old[r + 1], new[r]
             for c in range(U(1), U(shape.columns + 1)):
-                beside = min(min(here[c - U(1)], here[c + U(1)]), min(below[c], above[c])) + straight
+                sides = min(min(here[c - U(1)], here[c + U(1)]), min(below[c], above[c])) + straight
                 corner = min(min(below[c - U(1)], below[c + U(1)]), min(above[c - U(1)], above[c + U(1)])) + across
-                out[c] = min(here[c], min(beside, corner))
+                out[c] = min(here[c], min(sides, corner))
 
 
 @inner()
@@ -88,7 +88,7 @@ def _height_or(heights, r, c, road):
 
 @njit(cache=True)
 def expect_envelope(heights, road, slope, shape, expected):
-    """The envelope as expected planes; at the border, and where nothing is known, level."""
+    """The envelope as expected planes; level at the border, and at height `road` where nothing is known."""
     double = F(2) * shape.spacing
     for row in range(shape.rows):
         r = row + 1
@@ -105,7 +105,7 @@ def expect_envelope(heights, road, slope, shape, expected):
 
 @njit(cache=True)
 def count_explained(lowest, mean, shape, explained):
-    """How many of each node's lowest points lie on its plane; what they are filled up with lies far above."""
+    """Count the lowest points of each node that are on its plane; padding points are far above."""
     for row in range(shape.rows):
         for column in range(shape.columns):
             node = row * shape.columns + column
@@ -117,12 +117,12 @@ def count_explained(lowest, mean, shape, explained):
             for k in range(first, first + U(lowest.length[node]), STEP):
                 dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
                 n = n + where((dz < EXPLAINED) & (dz > -EXPLAINED), splat(F(1)), splat(F(0)))
-            explained[row, column] = np.int32(total(n))
+            explained[row, column] = np.int32(sum_lanes(n))
 
 
 @njit(inline="always")
 def _is_better(points, level, sloped):
-    """Clearly more explained, and either many points more or nearly all there are."""
+    """Whether the sloped start explains clearly more points: many more, or nearly all."""
     more = sloped - level
     nearly_all = more > SLOPE_SOME_MORE and F(sloped) > SLOPE_NEARLY_ALL * F(points)
     return F(sloped) > SLOPE_BETTER * F(level) and (more > SLOPE_MANY_MORE or nearly_all)
@@ -130,7 +130,7 @@ def _is_better(points, level, sloped):
 
 @njit(cache=True)
 def may_be_better(counts, sums):
-    """Whether the climbing start would be taken anywhere if it explained everything; regions' sums stay in `sums`."""
+    """Whether the slope-aware start would be used anywhere if it explained all points; writes sums[0] and sums[1]."""
     box_sum(counts[0], SLOPE_REGION, sums[3], sums[0])
     box_sum(counts[1], SLOPE_REGION, sums[3], sums[1])
     for row in range(counts.shape[1]):
@@ -142,7 +142,7 @@ def may_be_better(counts, sums):
 
 @njit(cache=True)
 def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
-    """Where the climbing start explains its region better, its information and planes replace the level start's."""
+    """Replace information and planes of the level start where the slope-aware start explains its region better."""
     box_sum(counts[2], SLOPE_REGION, sums[3], sums[2])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first surface from a coarse lattice: the same EM on wide nodes (its own program), blended here onto the fine nodes.
+// Blends the planes of the coarse lattice (computed by the coarse program) onto the fine nodes. Twin: start_cpu.py.
 
-// The wide node whose middle lies at or before that of a fine one. What it lies beyond is counted in halves of fine nodes:
-// in the very middle of a wide node those beside it weigh nothing, where the rounding of a fraction would leave them more
-// than a node that hardly knows anything.
-FUNCTION int wide_before(int place, float *beyond) {
-    int halves = 2 * place + 1 - RATIO, before = (halves + 2 * RATIO) / (2 * RATIO) - 1;
+// The last coarse node whose middle is not beyond that of a fine node, and the distance to it in coarse nodes. It is counted
+// in halves of fine nodes, so that the weight of the next coarse node is exactly zero in the middle of a coarse node: a
+// rounding error could outweigh a node with little information.
+FUNCTION int coarse_before(int index, float *beyond) {
+    int halves = 2 * index + 1 - RATIO, before = (halves + 2 * RATIO) / (2 * RATIO) - 1;
     *beyond = (float)(halves - 2 * RATIO * before) / (2.0f * RATIO);
     return before;
 }
 
-// Blend the four coarse planes around each fine node, weighted by what they know; where they know nothing, a level plane
-// or the one `carried` from the last frame.
-KERNEL spread(GLOBAL const Frame *frames, GLOBAL const float4 *coarse, GLOBAL const float4 *priors, GLOBAL float4 *start,
-              GLOBAL float4 *expected, int carried) {
+// Blends the four coarse planes around each fine node, weighted by their information. Where they have none, the plane is
+// level or the one `carried` from the last frame.
+KERNEL blend_coarse(GLOBAL const Frame *frames, GLOBAL const float4 *coarse, GLOBAL const float4 *priors,
+                    GLOBAL float4 *start, GLOBAL float4 *expected, int carried) {
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     float east, north;
-    int column = wide_before(node % COLUMNS, &east), row = wide_before(node / COLUMNS, &north);
+    int column = coarse_before(node % COLUMNS, &east), row = coarse_before(node / COLUMNS, &north);
     float height = 0.0f, slope_x = 0.0f, slope_y = 0.0f, total = 0.0f;
     for (int corner = 0; corner < 4; ++corner) {
         int i = min(max(column + corner % 2, 0), COARSE_COLUMNS - 1);

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The coarse start: the lowest points on a lattice of wide nodes, and its surface as the fine nodes' expectation."""
+"""The coarse start: the lowest points on a lattice of coarse nodes, and its planes as expected planes of fine nodes."""
 
 from __future__ import annotations
 
@@ -19,41 +19,39 @@ from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import FAST, ONE, F, U
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
 
-_NO_PRIOR = np.bool_(False)  # typed, as Numba compiles a function for each literal
-
 
 @inner(fastmath=FAST)
-def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
-    """The lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded as the EM wants.
+def _gather_lowest(active_nodes, low, shape, ratio, coarse_shape, shaping, counts):
+    """Gather the lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded to vectors.
 
-    `counts` takes how many there are.
+    `counts` receives their number.
     """
     total = count = 0
-    next_listed = np.empty(ratio, np.int32)  # of each row of the block
+    next_active = np.empty(ratio, np.int32)  # for each row of the block
     middle = F(0.5) * F(ratio - 1)
     x, y, z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
     for coarse_row in range(coarse_shape.rows):
-        shaping.listed.row[coarse_row] = count
+        shaping.active_nodes.row[coarse_row] = count
         first_row, last_row = coarse_row * ratio, min((coarse_row + 1) * ratio, rows)
-        if listed.row[first_row] == listed.row[last_row]:
+        if active_nodes.row[first_row] == active_nodes.row[last_row]:
             first, last = coarse_row * coarse_shape.columns, (coarse_row + 1) * coarse_shape.columns
             reserved[first:last], length[first:last], counts[coarse_row] = total, 0, 0
             continue
         for row in range(first_row, last_row):
-            next_listed[row - first_row] = listed.row[row]
+            next_active[row - first_row] = active_nodes.row[row]
         for coarse_column in range(coarse_shape.columns):
             c = coarse_row * coarse_shape.columns + coarse_column
             reserved[c] = total
             for row in range(first_row, last_row):
-                while next_listed[row - first_row] < listed.row[row + 1]:
-                    node = listed.nodes[next_listed[row - first_row]]
+                while next_active[row - first_row] < active_nodes.row[row + 1]:
+                    node = active_nodes.nodes[next_active[row - first_row]]
                     column = node - row * columns
                     if column >= (coarse_column + 1) * ratio:
                         break
-                    next_listed[row - first_row] += 1
+                    next_active[row - first_row] += 1
                     for part in range(low.shape[1]):
-                        # Written over where nothing was seen: cheaper than a branch.
+                        # A missing point is overwritten by the next: cheaper than a branch.
                         x[total] = low[node, part, 0] + (F(column - coarse_column * ratio) - middle) * spacing
                         y[total] = low[node, part, 1] + (F(row - coarse_row * ratio) - middle) * spacing
                         z[total] = low[node, part, 2]
@@ -63,36 +61,36 @@ def _gather_lowest(listed, low, shape, ratio, coarse_shape, shaping, counts):
                 x[total], y[total], z[total] = F(0), F(0), FAR_ABOVE
                 total += 1
             length[c] = total - reserved[c]
-            shaping.listed.nodes[count] = c  # written over where it does not count
+            shaping.active_nodes.nodes[count] = c  # overwritten by the next node if it has no points
             count += length[c] > 0
-    shaping.listed.row[coarse_shape.rows] = count
+    shaping.active_nodes.row[coarse_shape.rows] = count
     reserved[coarse_shape.rows * coarse_shape.columns] = total
 
 
 @njit(cache=True, fastmath=FAST)
 def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
-    """Lowest points of wide nodes, the spans around them, and ranges of rows that cost about the same.
+    """Find the lowest points of coarse nodes, the active columns around them, and ranges of rows of about equal cost.
 
-    `field` is the coarse lattice: its shape, information, spans, which columns were written, and those ranges.
+    `field` is the coarse lattice: its shape, information, active columns, written columns, and ranges of rows.
     """
-    coarse_shape, information, spans, written, chunks = field
-    _gather_lowest(points.listed, low, shape, ratio, coarse_shape, lowest, counts)
-    find_active_columns(lowest.listed, information[0], False, coarse_shape, reach, spans)
-    clear_outside(information, written, spans)
+    coarse_shape, information, active_columns, written, chunks = field
+    _gather_lowest(points.active_nodes, low, shape, ratio, coarse_shape, lowest, counts)
+    find_active_columns(lowest.active_nodes, information[0], False, coarse_shape, reach, active_columns)
+    clear_outside(information, written, active_columns)
     share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
 
 @njit(cache=True)
-def start_level(height, spans, expected, mean):
-    """A level surface as what to expect within the spans, and everywhere as the first plane: where no point is near,
-    not what an earlier scan has left there."""
-    fill_expected(expected, spans, height)
+def start_level(height, active_columns, expected, mean):
+    """Expect a level surface within the active columns, and start from it everywhere: planes of earlier scans are
+    overwritten also where no point is near."""
+    fill_expected(expected, active_columns, height)
     mean[:, 0], mean[:, 1:] = height, F(0)
 
 
 @njit(cache=True)
 def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
-    """The carried plane in the middle of each wide node is where its EM starts."""
+    """Start the EM of each coarse node from the carried plane in its middle."""
     for coarse_row in range(coarse_shape.rows):
         row = min(coarse_row * ratio + ratio // 2, shape.rows - 1)
         for coarse_column in range(coarse_shape.columns):
@@ -104,29 +102,29 @@ def expect_carried(planes, shape, ratio, coarse_shape, mean, expected):
 
 
 @inner()
-def _wide_before(place, ratio):
-    """The wide node whose middle lies at or before that of a fine one, and how far beyond it, in wide nodes.
+def _coarse_before(index, ratio):
+    """The last coarse node whose middle is not beyond that of a fine node, and the distance to it in coarse nodes.
 
-    Counted in halves of fine nodes: in the very middle of a wide node those beside it weigh nothing, where the rounding
-    of a fraction would leave them more than a node that hardly knows anything.
+    The distance is counted in halves of fine nodes, so that the weight of the next coarse node is exactly zero in the
+    middle of a coarse node: a rounding error could outweigh a node with little information.
     """
-    halves = np.int32(2 * place + 1 - ratio)
+    halves = np.int32(2 * index + 1 - ratio)
     before = halves // np.int32(2 * ratio)
     return before, F(halves - np.int32(2 * ratio) * before) / F(2 * ratio)
 
 
 @merged()
-def _between_nodes(ratio, columns, last, aside):
-    """How far each fine node lies to the east of the wide one before it, and of the two that it is blended of."""
+def _distances(ratio, columns, last, distance):
+    """Distances of each fine node to the coarse node before it, and to the two that are blended, in coarse nodes."""
     for c in range(columns):
-        i, beyond = _wide_before(c, ratio)
+        i, beyond = _coarse_before(c, ratio)
         west, east = max(i, 0), min(i + 1, last)
-        aside[0, c], aside[1, c], aside[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
+        distance[0, c], distance[1, c], distance[2, c] = beyond, F(i - west) + beyond, F(i - east) + beyond
 
 
 @merged()
 def _blend_row(information, mean, weight, across, first, last, sums):
-    """Adds a row of wide nodes, `across` m away, to weights, weighted heights and weighted slopes."""
+    """Add a row of coarse nodes, `across` m away, to the sums of weights, weighted heights and weighted slopes."""
     for i in range(U(first), U(last), STEP):
         w, slope_y = load(information, (0, i)) * weight, load(mean, (2, i))
         store(sums, (0, i), load(sums, (0, i)) + w)
@@ -136,14 +134,14 @@ def _blend_row(information, mean, weight, across, first, last, sums):
 
 
 @merged()
-def _repeat(sums, wide, ratio, first, last, west, east):
-    """Sums of the `wide` nodes to both sides, where the border is counted, for each fine one in a range of columns.
+def _repeat(sums, coarse_columns, ratio, first, last, west, east):
+    """Copy the sums of the coarse nodes to the west and east of each fine node in a range of columns.
 
-    Whole vectors are written, and written over by the next wide node's.
+    Whole vectors are written; the next coarse node overwrites what is too much.
     """
     i = (first - ratio // 2) // ratio
-    while i < wide and ratio // 2 + i * ratio < last:
-        begin, a, b = ratio // 2 + i * ratio, U(max(i, 0) + 1), U(min(i + 1, wide - 1) + 1)
+    while i < coarse_columns and ratio // 2 + i * ratio < last:
+        begin, a, b = ratio // 2 + i * ratio, U(max(i, 0) + 1), U(min(i + 1, coarse_columns - 1) + 1)
         for c in range(U(max(begin, 0)), U(min(begin + ratio, last)), STEP):
             for k in range(U(4)):
                 store(west, (k, c), splat(sums[k, a]))
@@ -153,20 +151,20 @@ def _repeat(sums, wide, ratio, first, last, west, east):
 
 @inner()
 def _blend_columns(sums, between, shape, ratio, columns, before, expected):
-    """The planes between the wide nodes of a row, in whole vectors of a range of columns; `between` is room for what is
-    known to both sides, and how far aside it lies."""
-    (west, east, aside), (first, last), spacing = between, columns, shape.spacing
+    """Blend the planes of a row of coarse nodes for a range of columns, in whole vectors. `between` is scratch: sums to
+    the west and east of each column, and distances."""
+    (west, east, distance), (first, last), spacing = between, columns, shape.spacing
     if last <= first:
         return
     _repeat(sums, shape.columns, ratio, first, last + LANES, west, east)
     for c in range(U(first), U(last), STEP):
-        right = load(aside, (0, c))
+        right = load(distance, (0, c))
         left = F(1) - right
         total = left * load(west, (0, c)) + right * load(east, (0, c))
         is_known = total > COARSE_KNOWS
         divisor = where(is_known, total, splat(F(1)))
-        height_west = load(west, (1, c)) + load(aside, (1, c)) * spacing * load(west, (2, c))
-        height_east = load(east, (1, c)) + load(aside, (2, c)) * spacing * load(east, (2, c))
+        height_west = load(west, (1, c)) + load(distance, (1, c)) * spacing * load(west, (2, c))
+        height_east = load(east, (1, c)) + load(distance, (2, c)) * spacing * load(east, (2, c))
         height = left * height_west + right * height_east
         slope_x = left * load(west, (2, c)) + right * load(east, (2, c))
         slope_y = left * load(west, (3, c)) + right * load(east, (3, c))
@@ -177,23 +175,23 @@ def _blend_columns(sums, between, shape, ratio, columns, before, expected):
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def spread_coarse(first_row, last_row, wide, ratio, columns, spans, inside, before, expected):
-    """Blend the four coarse planes around each fine node of some rows, weighted by what they know: `inside` of the
-    spans, or outside of them. `wide` is the coarse lattice: its information, planes, spans and shape.
+def blend_coarse(first_row, last_row, coarse, ratio, columns, active_columns, inside, before, expected):
+    """Blend the four coarse planes around each fine node of some rows, weighted by their information: for nodes
+    `inside` of the active columns, or for the others. `coarse`: information, planes, active columns and shape.
 
-    Where they know nothing, what was expected `before` still is; outside of spans that is in the same place, and what
-    lies inside is undefined then.
+    Where the coarse nodes have no information, the planes `before` are kept; outside of the active columns `before` and
+    `expected` are the same array, whose values inside are then undefined.
     """
-    information, mean, known, shape = wide
+    information, mean, known, shape = coarse
     spacing, last_line = shape.spacing, shape.rows - 1
     sums = np.empty((4, mean.shape[2]), np.float32)
     room = columns + 2 * LANES
     between = np.zeros((4, room), np.float32), np.zeros((4, room), np.float32), np.zeros((3, room), np.float32)
-    _between_nodes(ratio, columns, shape.columns - 1, between[2])
+    _distances(ratio, columns, shape.columns - 1, between[2])
     for row in range(first_row, last_row):
-        j, beyond = _wide_before(row, ratio)
+        j, beyond = _coarse_before(row, ratio)
         lo, hi = known.wide_lo[j + 1], max(known.wide_lo[j + 1], known.wide_hi[j + 1])
-        first, last = spans.lo[row] - 1, max(spans.lo[row], spans.hi[row]) - 1
+        first, last = active_columns.lo[row] - 1, max(active_columns.lo[row], active_columns.hi[row]) - 1
         begin, end = (first, last) if inside else (max((lo - 2) * ratio, 0), min(hi * ratio, columns))
         covered = lo == hi or (first <= begin and end <= last)
         if begin == end or (covered and not inside):

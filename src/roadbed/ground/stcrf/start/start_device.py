@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The coarse start on an accelerator: the same EM on a lattice of wide nodes, in one launch where that can be."""
+"""The coarse start on an accelerator: the EM on a lattice of coarse nodes, as one launch if the device allows it."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, co
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import Launch
 
-_MESSAGES = 17  # per node, of both starts (first_surface.cl)
-_MOST_HEIGHTS = 4096  # nodes whose heights local memory holds twice (slope_start.cl)
-_NEIGHBOURS = 8  # work-items of a node, of which each asks one
+_MESSAGES = 17  # per node, for both starts (first_surface.cl)
+_MOST_HEIGHTS = 4096  # nodes whose heights fit in local memory twice (slope_start.cl)
+_NEIGHBOURS = 8  # work-items per node: each reads one neighbour
 
 
 class CoarseLattice:
-    """The EM on wide nodes, which gives the first surface: a program of its own with the wide lattice's constants."""
+    """The EM on coarse nodes, which gives the first surface; a program with the constants of the coarse lattice."""
 
     def __init__(self, backend: Backend, config: Config, slots: int) -> None:
         self._backend, self._slots = backend, slots
@@ -38,7 +38,7 @@ class CoarseLattice:
         self.program = backend.build(program)
         zeros = backend.zeros
         self._per_node = int(program.definitions["PER_NODE"])
-        # Places of nodes beyond the fine lattice are never written: no points there.
+        # The room of coarse nodes beyond the fine lattice is never written: it holds no points.
         nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
         self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node + SPARE))
         self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
@@ -47,14 +47,16 @@ class CoarseLattice:
         first = np.arange(self._nodes, dtype=np.int32) * self._per_node
         segments = np.stack([first, np.full_like(first, self._per_node)], axis=1)
         self._segments = backend.upload(np.tile(segments, (slots, 1)))
-        # On a GPU all nodes are listed as having some points, or many: work-items share each accordingly.
+        # On a GPU all nodes are listed in one size class: SOME points, or MANY.
         numbers = np.arange(self._nodes, dtype=np.int32)
-        listed = np.stack([numbers, segments[:, 0], segments[:, 1], np.zeros_like(numbers)], axis=1)
-        self._lists = backend.upload(np.tile(listed, (slots, 3, 1)))
+        entries = np.stack([numbers, segments[:, 0], segments[:, 1], np.zeros_like(numbers)], axis=1)
+        self._lists = backend.upload(np.tile(entries, (slots, 3, 1)))
         cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
         self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
         self.result = self._states[0]
-        self._groups = 0 if slots > 1 else self._groups_together()  # per start, of the one launch that does it all
+        self._groups = (
+            0 if slots > 1 else self._cooperative_groups()
+        )  # per start, of the single launch; 0: not possible
         if self._groups:
             self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
         self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
@@ -65,11 +67,11 @@ class CoarseLattice:
             self._counts = zeros(slots * self._nodes * 4, np.int32)
 
     def start(self, carried: bool) -> Any:
-        """The states from which the EM ends in `result`."""
+        """The state buffer from which the EM ends in `result`."""
         return self._states[self._iterations_of(carried) % 2]
 
     def launches(self, frames: Any, carried: bool) -> list[Launch]:
-        """The EM from the last frame's surface; or from a level one, the one that climbs, and the better of both."""
+        """The EM from the surface of the last frame, or from a level and a slope-aware one: then the better is used."""
         count, finds_slopes = self._iterations_of(carried), self._finds_slopes and not carried
         if self._groups:
             groups = self._groups * (2 if finds_slopes else 1)
@@ -81,8 +83,8 @@ class CoarseLattice:
             launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
         return [*launches, *self._slope_start(frames)] if finds_slopes else launches
 
-    def _groups_together(self) -> int:
-        """0 where the groups of both starts cannot wait for each other, or a node holds too many points."""
+    def _cooperative_groups(self) -> int:
+        """Work-groups per start; 0 if those of both starts cannot all run at once or a node has too many points."""
         groups = -(-self._nodes * self._backend.device.lanes // TEAM)
         if self._per_node > SOME or self._nodes > _MOST_HEIGHTS or self._backend.device.lanes < _NEIGHBOURS:
             return 0
@@ -96,11 +98,11 @@ class CoarseLattice:
         sloped = self._sloped[0]
         start = self._sloped[SLOPE_ITERATIONS % 2]
         envelope = frames, self._heights, self._envelope, start
-        alone = GROUP if self._backend.device.lanes > 1 else 1
+        size = GROUP if self._backend.device.lanes > 1 else 1
         iterations = (SLOPE_ITERATIONS, SLOPE_SIGMA_UP, self._sloped, self._envelope)
         return [
             self._launch("slope_start", "find_heights", over_nodes, frames, self.points, self._heights),
-            replace(self._launch("slope_start", "expect_envelope", 1, *envelope), size=alone),
+            replace(self._launch("slope_start", "expect_envelope", 1, *envelope), size=size),
             *self._iterations("slope_start", *iterations),
             self._launch("better", "count_explained", over_nodes, self.points, self.result, sloped, self._counts),
             self._launch("better", "take_better", over_nodes, self._counts, sloped, self.result),
@@ -109,10 +111,10 @@ class CoarseLattice:
     def _iterations(
         self, phase: str, iterations: int, sigma_up: float, states: list[Any], expected: Any
     ) -> list[Launch]:
-        """EM launches from one state buffer to the other; the result is left in the first."""
+        """EM launches that alternate between two state buffers; the result ends in the first."""
         device = self._backend.device
         layout = EmLayout.of(device, *self._shape, self._per_node)
-        if device.lanes > 1:  # every node is listed as one of two kinds
+        if device.lanes > 1:  # every node is in one of two size classes
             layout = EmLayout(0, device.units, 2 * device.units)
         launches = []
         for k in range(iterations):
@@ -120,7 +122,7 @@ class CoarseLattice:
             arguments = (
                 self.points, source, target, target, expected, self._segments, self._shaping, self._lists,
                 self._cursors, self._surface, self._surface, np.int32(self._nodes * self._per_node), np.int32(0),
-                np.int32(layout.per_kind), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
+                np.int32(layout.per_class), np.float32(exponent(sigma_up)), np.float32(0), np.int32(0),
             )  # fmt: skip
             launches.append(Launch("iterate", layout.groups, layout.size, arguments, self._slots, phase, self.program))
         return launches

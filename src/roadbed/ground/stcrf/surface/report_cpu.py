@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The reported surface: neighbours count less where a node has points of its own (prior reweighting).
+"""Prior reweighting: in the reported surface neighbours count less where a node has points of its own.
 
 In the EM neighbours count the same everywhere, which suppresses obstacles but flattens crests and ditches.
 """
@@ -17,7 +17,7 @@ from roadbed.kernels.simd import LANES, load_flat, store_flat
 
 @inlined()
 def _reweighted(given, gamma, i, weight):
-    """Of the plane of P, X in which place i lies, own + w (everything - own)."""
+    """own + w (everything - own) for the numbers of P, X from flat index i on."""
     everything, data, prior = given
     own = load_flat(data, i) + load_flat(prior, i) * gamma
     return own + (load_flat(everything, i) - own) * weight
@@ -25,17 +25,17 @@ def _reweighted(given, gamma, i, weight):
 
 @inner()
 def report_row(r, given, expected, rules, first, last, planes, certainty):
-    """Planes (rows, 3, stride) and certainty (rows, 2, stride) of row r of nodes from column `first` on.
+    """Planes (rows, 3, stride) and certainty (rows, 2, stride) of columns first..last of row r, borders counted.
 
-    `given` is information, data and prior; borders are counted; w = OWN_POINTS / (OWN_POINTS + p00 of its own).
-    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and m^2 by which the variance of the
-    expected slope counts.
+    `given`: information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of the node's own points).
+    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and the factor (m^2) of the variance
+    of the expected slope.
     """
     _, data, prior = given
     gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
     plane, row = data.shape[2], np.int64(r) * data.shape[2]
     for c in range(np.int64(first), np.int64(last), LANES):
-        of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # places in arrays of so many planes
+        of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # flat indices in arrays of 9, 3 and 2 planes
         weight = OWN_POINTS / (load_flat(data, of_nine) + load_flat(prior, of_nine) * gamma + OWN_POINTS)
         p1 = _reweighted(given, gamma, of_nine + plane, weight)
         p2 = _reweighted(given, gamma, of_nine + 2 * plane, weight)

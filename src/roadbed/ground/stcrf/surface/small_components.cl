@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// The surface as the caller's layers, without small components: a few nodes apart from all others are a tree crown.
+// The surface as output layers, without small components: a few nodes apart from all others are a tree crown.
+// Twin: small_components_cpu.py.
 
-// Judges every node (doubt, disagreement, and how certain its reported plane is); clean ones hang on themselves. `sizes`
-// ends with the number of known nodes.
+// Computes doubt, unevenness and certainty of every node; each clean node becomes a component. `sizes` ends with the number
+// of known nodes.
 KERNEL find_clean(GLOBAL const Frame *frames, GLOBAL const float4 *surface, GLOBAL const uchar *seen,
                   GLOBAL const float4 *from, GLOBAL const float4 *to, GLOBAL const float4 *expected,
-                  GLOBAL float4 *reported, GLOBAL float4 *judged, GLOBAL int *clean, GLOBAL int *sizes) {
+                  GLOBAL float4 *reported, GLOBAL float4 *doubts, GLOBAL int *clean, GLOBAL int *sizes) {
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
-        float2 found = judge(surface + SLOT * NODES, seen + SLOT * NODES, node), certainty;
+        float2 found = doubt_of(surface + SLOT * NODES, seen + SLOT * NODES, node), certainty;
         certainty.x = certainty.y = 0.0f;
 #if SEEN_ONLY
         if (found.x <= KNOWN_VARIANCE)  // other nodes are not reported
             reported[SLOT * NODES + node] = reweighted_plane(from + 3 * SLOT * NODES, to + 3 * SLOT * NODES,
                                                         expected[SLOT * NODES + node], node, &certainty);
 #endif
-        judged[SLOT * NODES + node] = FLOAT4(found.x, found.y, certainty.x, certainty.y);
+        doubts[SLOT * NODES + node] = FLOAT4(found.x, found.y, certainty.x, certainty.y);
         clean[SLOT * NODES + node] = found.x <= CLEAN_VARIANCE ? node : -1;
         sizes[SLOT * (NODES + 1) + node] = 0;
     }
@@ -27,11 +28,11 @@ KERNEL join_clean(GLOBAL const Frame *frames, GLOBAL int *clean) {
     FOR_EACH(node, NODES) unite_with_previous(clean + SLOT * NODES, node, COLUMNS);
 }
 
-KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *judged, GLOBAL int *clean, GLOBAL int *sizes_all) {
+KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *doubts, GLOBAL int *clean, GLOBAL int *sizes_all) {
     GLOBAL int *sizes = sizes_all + SLOT * (NODES + 1);
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
-        if (judged[SLOT * NODES + node].x <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
+        if (doubts[SLOT * NODES + node].x <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
         int root = clean[SLOT * NODES + node] < 0 ? -1 : root_of(clean + SLOT * NODES, node);
         clean[SLOT * NODES + node] = root;
         if (root >= 0) ATOMIC_ADD(&sizes[root], 1);
@@ -51,23 +52,23 @@ FUNCTION int in_large_component(GLOBAL const int *clean, GLOBAL const int *sizes
     return found;
 }
 
-// The variance that is reported of a node.
-FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *judged, GLOBAL const int *clean,
+// The reported variance of a node.
+FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, GLOBAL const int *clean,
                                 GLOBAL const int *sizes, int node) {
-    float doubt = judged[node].x;
+    float doubt = doubts[node].x;
     if (doubt > KNOWN_VARIANCE) return doubt;
     if (SMALL_COMPONENTS && !in_large_component(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
-    return DISAGREEMENT > 0.0f ? compute_variance(seen, judged, node) : doubt;
+    return DISAGREEMENT > 0.0f ? compute_variance(seen, doubts, node) : doubt;
 }
 #endif
 
-// The reported surface as the caller's layers; unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *judged,
+// Writes the output layers; the surface is unknown where its variance is too large.
+FUNCTION void describe(GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *doubts,
                        GLOBAL const int *clean, GLOBAL const int *sizes, GLOBAL float *layers, float base) {
     FOR_EACH(node, NODES) {
         float4 plane = reported[node];
 #if SEEN_ONLY
-        plane.w = variance_as_seen(seen, judged, clean, sizes, node);
+        plane.w = variance_as_seen(seen, doubts, clean, sizes, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;
         layers[node] = known ? plane.x + base : NOT_A_NUMBER;

@@ -9,19 +9,19 @@ import numpy as np
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
-from roadbed.kernels.simd import STEP, bits, load
+from roadbed.kernels.simd import STEP, load, mask_bits
 from roadbed.runtime.components_cpu import root_of
 
 
 @inlined()
 def _are_above(variance, row, column, limit):
-    """Whether a whole vector of nodes of a row is above a limit, as most of a lattice is."""
-    return column + STEP <= U(variance.shape[1]) and not bits(load(variance, (row, column)) <= limit)
+    """Whether a whole vector of nodes is above a limit, as most of a lattice is."""
+    return column + STEP <= U(variance.shape[1]) and not mask_bits(load(variance, (row, column)) <= limit)
 
 
 @inner()
 def _find_runs(variance, row, first, runs):
-    """Clean nodes of a row, as runs [from, to) of columns from number `first` on; returns the number after the last."""
+    """Write the clean nodes of a row as runs [from, to) of columns, from index `first` on; returns the end index."""
     n, inside, column = first, False, U(0)
     while column < U(variance.shape[1]):
         if not inside and _are_above(variance, row, column, CLEAN_VARIANCE):
@@ -43,7 +43,7 @@ def _find_runs(variance, row, first, runs):
 
 @merged()
 def _join_rows(runs, below, first, last, parent):
-    """Runs first..last of a row hang on those of the row before it, below..first, that they touch, if only a corner."""
+    """Join runs first..last of a row with runs below..first of the previous row that they touch, also by a corner."""
     other = below
     for run in range(first, last):
         parent[run] = run
@@ -58,7 +58,7 @@ def _join_rows(runs, below, first, last, parent):
 
 @inner()
 def _mark_large(runs, row_runs, parent, size, least, large_components):
-    """1 on the nodes of large components; `large_components` has one node more on each side."""
+    """Set 1 for the nodes of large components; `large_components` has a border of one node."""
     for row in range(row_runs.shape[0] - 1):
         for run in range(row_runs[row], row_runs[row + 1]):
             if F(size[root_of(parent, run)]) >= least:
@@ -67,9 +67,9 @@ def _mark_large(runs, row_runs, parent, size, least, large_components):
 
 @njit(cache=True)
 def drop_small_components(fewest, largest_variance, unknown_variance, elevation, slope, variance):
-    """Nodes become unknown without a clean neighbour in a large component: `fewest` nodes, or a share of all.
+    """Make nodes unknown that have no clean neighbour in a large component: of `fewest` nodes, or a share of all.
 
-    Leaves of a crown lie at many heights, so its nodes disagree and few of them are clean.
+    The leaves of a tree crown are at many heights, so that its nodes disagree and few are clean.
     """
     rows, columns = variance.shape
     runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.zeros(rows + 1, np.int32)
@@ -85,16 +85,18 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
         size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
     large_components = np.zeros((rows + 2, columns + 2), np.uint8)
     _mark_large(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), large_components)
-    beside = np.empty(columns + 2, np.uint8)
+    large_nearby = np.empty(columns + 2, np.uint8)
     for row in range(rows):
         for c in range(U(columns + 2)):
-            beside[c] = large_components[row, c] | large_components[row + 1, c] | large_components[row + 2, c]
+            large_nearby[c] = large_components[row, c] | large_components[row + 1, c] | large_components[row + 2, c]
         c = U(0)
         while c < U(columns):
             if _are_above(variance, U(row), c, largest_variance):
                 c += STEP
                 continue
-            if variance[row, c] <= largest_variance and not (beside[c] | beside[c + ONE] | beside[c + U(2)]):
+            if variance[row, c] <= largest_variance and not (
+                large_nearby[c] | large_nearby[c + ONE] | large_nearby[c + U(2)]
+            ):
                 variance[row, c] = unknown_variance
                 elevation[row, c] = slope[row, c, 0] = slope[row, c, 1] = F(np.nan)
             c += ONE

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The surface's uncertainty.
+// The uncertainty of the surface. Twins: surface_cpu.py and report_cpu.py.
 
 #if SEEN_ONLY
-// How many nodes around, itself among them, were seen.
-FUNCTION int seen_beside(GLOBAL const uchar *seen, int node) {
+// Number of seen nodes in the 3 x 3 around a node, itself included.
+FUNCTION int seen_around(GLOBAL const uchar *seen, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
         for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i)
@@ -11,7 +11,7 @@ FUNCTION int seen_beside(GLOBAL const uchar *seen, int node) {
     return found;
 }
 
-// Mean squared difference, m^2, between a node's height and the planes of the seen nodes beside it.
+// Mean squared difference, m^2, between a node's height and the planes of its seen neighbours.
 FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
     int column = node % COLUMNS, row = node / COLUMNS;
     float total = 0.0f, count = 0.0f, height = surface[node].x;
@@ -27,9 +27,9 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
     return total / fmax(count, 1.0f);
 }
 
-// The plane that is reported of a node (h, sx, sy). In the EM neighbours count the same everywhere, which holds obstacles
-// down and bends every crest and ditch flat; where a node has points of its own, these are asked first. `certainty`:
-// [(P + P0)^-1]_00, and m^2 by which the expected slope's variance counts. `from`: the state before the last iteration.
+// The reported plane (h, sx, sy) of a node: neighbours count less where a node has points of its own. In the EM they count
+// the same everywhere, which suppresses obstacles but flattens crests and ditches. `certainty`: [(P + P0)^-1]_00, and the
+// factor (m^2) of the expected slope's variance. `from`: the state before the last iteration.
 FUNCTION float4 reweighted_plane(GLOBAL const float4 *from, GLOBAL const float4 *to, float4 expected, int node, float2 *certainty) {
     Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     add_neighbours(&others, from, from, node, 0.0f, 0, 1);
@@ -44,41 +44,41 @@ FUNCTION float4 reweighted_plane(GLOBAL const float4 *from, GLOBAL const float4 
     return plane;
 }
 
-// What is known of a node, m^2: how far it is in doubt, and what it and the planes beside it disagree by.
-// Information that came from neighbours alone says little about a node: it is known only between seen neighbours.
-// Points tell how well a plane is known, its neighbours how well the ground is one: what they disagree by is added.
-FUNCTION float2 judge(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
-    float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION, doubt = surface[node].w, bump = 0.0f;
+// Doubt and unevenness of a node, m^2. The doubt is the variance of its height, plus a share of the unevenness: the mean
+// squared difference from the planes of its neighbours. A node that was not seen is known only between seen neighbours,
+// because information from neighbours alone says little about it.
+FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
+    float unknown = VARIANCE_SCALE / HEIGHT_INFORMATION, doubt = surface[node].w, unevenness = 0.0f;
     int own = (seen[node] & SEEN) != 0;
-    if (!own) doubt = seen_beside(seen, node) >= SIDES ? doubt + FILLED_VARIANCE : unknown;
-    if (DISAGREEMENT > 0.0f && (own || doubt <= KNOWN_VARIANCE)) bump = disagreement(surface, seen, node);
-    if (!own && bump > GAP_UNEVENNESS) doubt = unknown;  // a hollow may hide in the gap
-    if (doubt <= KNOWN_VARIANCE) doubt += DISAGREEMENT * bump;
+    if (!own) doubt = seen_around(seen, node) >= SIDES ? doubt + FILLED_VARIANCE : unknown;
+    if (DISAGREEMENT > 0.0f && (own || doubt <= KNOWN_VARIANCE)) unevenness = disagreement(surface, seen, node);
+    if (!own && unevenness > GAP_UNEVENNESS) doubt = unknown;  // a hollow may hide in the gap
+    if (doubt <= KNOWN_VARIANCE) doubt += DISAGREEMENT * unevenness;
     float2 found;
     found.x = doubt;
-    found.y = bump;
+    found.y = unevenness;
     return found;
 }
 
-// The variance of a known node, m^2: points fix the ground as well as it is even around them. What the planes around
-// disagree by is a point's variance, in place of a fixed one; what a node itself disagrees by stays, whatever its points.
-// So does the part that depends on an expected slope: one ring of points cannot determine the slope across it.
-FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *judged, int node) {
+// The variance of a known node, m^2. The unevenness around is the variance of a point, instead of a fixed one. The node's own
+// unevenness is added however many points it has, and so is the part of the expected slope: one ring of points cannot
+// determine the slope across it.
+FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, int node) {
     int column = node % COLUMNS, row = node / COLUMNS;
     float total = 0.0f, count = 0.0f;
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
         for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
             int other = j * COLUMNS + i;
             if (!(seen[other] & SEEN)) continue;
-            total += judged[other].y;
+            total += doubts[other].y;
             count += 1.0f;
         }
     float point = POINT_NOISE + POINT_UNEVENNESS * total / fmax(count, 1.0f);
-    float4 own = judged[node];
+    float4 own = doubts[node];
     return fmin(own.z * point + NODE_UNEVENNESS * own.y + SLOPE_VARIANCE * own.w, KNOWN_VARIANCE);
 }
 #else
-FUNCTION float2 judge(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
+FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {
     float2 found;
     found.x = surface[node].w;
     found.y = 0.0f;

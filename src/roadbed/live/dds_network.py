@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which network the DDS participant joins: loopback, unless ROS 2's variables or CYCLONEDDS_URI name another."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import socket
+import struct
+from dataclasses import dataclass
+
+from roadbed.core.errors import DeviceError
+
+_RANGES = ("OFF", "LOCALHOST", "SUBNET", "SYSTEM_DEFAULT")
+_PEER = re.compile(r"[\w.:\[\]-]+", re.ASCII)
+_LAST_INDEX = 119  # of the participants of one domain and machine; the next port belongs to the next domain
+_PORTS, _PORTS_PER_DOMAIN = 7400, 250  # the RTPS standard's
+_SIOCGIFFLAGS, _IFF_MULTICAST = 0x8913, 0x1000  # Linux
+
+# Loopback carries packets of 64 kB: a cloud of 3 MB is 47 of them instead of 2,300.
+_LARGE_PACKETS = "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize>"
+# The reader's socket buffer holds a whole cloud, up to net.core.rmem_max; lost packets are requested again after
+# NackDelay (default 0.1 s). The writer's history holds several clouds, else each would wait for the acknowledgement of
+# the last.
+_BUFFERS = (
+    "<Internal><SocketReceiveBufferSize max='16MiB'/><SocketSendBufferSize max='4MiB'/><NackDelay>5ms</NackDelay>"
+    "<Watermarks><WhcHigh>64MiB</WhcHigh></Watermarks></Internal>"
+)
+
+
+@dataclass(frozen=True)
+class Network:
+    """Configuration of a domain for Cyclone DDS, and what it means for other machines."""
+
+    config: str | None  # XML; None: Cyclone DDS reads CYCLONEDDS_URI
+    loopback: bool  # sockets must not be reachable from other machines
+    text: str
+
+    @classmethod
+    def from_environment(cls) -> Network:
+        """By CYCLONEDDS_URI, ROS_LOCALHOST_ONLY, ROS_AUTOMATIC_DISCOVERY_RANGE and ROS_STATIC_PEERS, in this order."""
+        if os.environ.get("CYCLONEDDS_URI"):
+            return cls(None, False, "where CYCLONEDDS_URI says")
+        named = os.environ.get("ROS_AUTOMATIC_DISCOVERY_RANGE") or "LOCALHOST"
+        if named not in _RANGES:
+            raise DeviceError(f"ROS_AUTOMATIC_DISCOVERY_RANGE: expected one of {', '.join(_RANGES)}, found {named!r}")
+        peers = [peer for peer in os.environ.get("ROS_STATIC_PEERS", "").split(";") if peer]
+        for peer in peers:
+            if not _PEER.fullmatch(peer):
+                raise DeviceError(f"ROS_STATIC_PEERS: expected addresses with ; between them, found {peer!r}")
+        if os.environ.get("ROS_LOCALHOST_ONLY", "0") not in ("", "0"):
+            named, peers = "LOCALHOST", []
+        if named == "OFF":  # a tag that no other process has
+            tag = f"<Tag>ros_discovery_off_{os.getpid()}</Tag>"
+            return cls(_on_loopback("<ParticipantIndex>none</ParticipantIndex>" + tag), True, "without discovery")
+        if named == "LOCALHOST" and not peers:
+            return cls(_on_loopback(_unicast(["127.0.0.1"])), True, "on loopback")
+        if named == "LOCALHOST":
+            general = "<AllowMulticast>false</AllowMulticast>"
+            text = f"on the network, with the peers {', '.join(peers)}"
+            return cls(_domain(general, _unicast(["127.0.0.1", *peers])), False, text)
+        text = f"on the network (ROS_AUTOMATIC_DISCOVERY_RANGE={named})"
+        return cls(_domain("", _unicast(peers) if peers else ""), False, text)
+
+
+def keep_on_loopback(domain: int) -> None:
+    """Bind this process's sockets of a domain to the device `lo`.
+
+    Cyclone DDS receives at 0.0.0.0 whatever interface it is configured for.
+    """
+    first = _PORTS + _PORTS_PER_DOMAIN * domain
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            found = socket.socket(fileno=os.dup(int(name)))
+        except OSError:  # not a socket
+            continue
+        with found:
+            if found.family != socket.AF_INET or found.type != socket.SOCK_DGRAM:
+                continue
+            address, port = found.getsockname()
+            if address == "0.0.0.0" and first <= port < first + _PORTS_PER_DOMAIN:
+                try:
+                    found.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+                except OSError as error:
+                    raise DeviceError(
+                        f"DDS domain {domain}: port {port} cannot be kept on loopback ({error.strerror}); "
+                        "CYCLONEDDS_URI names the network to join instead"
+                    ) from None
+
+
+def _on_loopback(discovery: str) -> str:
+    # Where `lo` has multicast, other nodes on it use that for discovery, and have no ports to find by unicast.
+    multicast = "spdp" if _has_multicast("lo") else "false"
+    interface = "<Interfaces><NetworkInterface name='lo' multicast='default'/></Interfaces>"
+    return _domain(f"{interface}<AllowMulticast>{multicast}</AllowMulticast>{_LARGE_PACKETS}", discovery)
+
+
+def _has_multicast(interface: str) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+        request = struct.pack("16sH14x", interface.encode(), 0)
+        flags = struct.unpack("16xH14x", fcntl.ioctl(asked, _SIOCGIFFLAGS, request))[0]
+    return bool(flags & _IFF_MULTICAST)
+
+
+def _unicast(peers: list[str]) -> str:
+    listed = "".join(f"<Peer address='{peer}'/>" for peer in peers)
+    index = f"<ParticipantIndex>auto</ParticipantIndex><MaxAutoParticipantIndex>{_LAST_INDEX}</MaxAutoParticipantIndex>"
+    return f"{index}<Peers>{listed}</Peers>"
+
+
+def _domain(general: str, discovery: str) -> str:
+    general = f"<General>{general}</General>" if general else ""
+    discovery = f"<Discovery>{discovery}</Discovery>" if discovery else ""
+    return f"<CycloneDDS><Domain>{general}{discovery}{_BUFFERS}</Domain></CycloneDDS>"

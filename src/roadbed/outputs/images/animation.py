@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as an animation: GIF always, MP4 where ffmpeg is installed."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Iterable, Sequence
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roadbed.core.errors import DeviceError, InputError
+from roadbed.io.atomic import write_file
+
+Image = NDArray[np.uint8]
+
+
+def save_animation(path: str | Path, images: Iterable[Image], frames_per_second: float = 10.0) -> Path:
+    """Write images of one size as `.gif` or `.mp4`, whichever the name ends with."""
+    path = Path(path)
+    images = list(images)
+    if not images:
+        raise InputError(f"{path}: an animation needs at least one image, found none")
+    if len({image.shape for image in images}) > 1:
+        raise InputError(f"{path}: an animation needs images of one size, found {sorted({i.shape for i in images})}")
+    if path.suffix == ".gif":
+        data = _gif(images, frames_per_second)
+    elif path.suffix == ".mp4":
+        data = _mp4(images, frames_per_second)
+    else:
+        raise InputError(f"{path}: an animation ends in .gif or .mp4, found {path.suffix or 'no ending'!r}")
+    write_file(path, data)
+    return path
+
+
+def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
+    from PIL import Image as Pillow
+
+    # One palette for all frames keeps colours from flickering and files small.
+    sample = np.concatenate([image[::3, ::3] for image in images[:: max(1, len(images) // 8)]])
+    palette = Pillow.fromarray(sample).quantize(128, method=Pillow.Quantize.MAXCOVERAGE)
+    frames = [Pillow.fromarray(image).quantize(palette=palette, dither=Pillow.Dither.NONE) for image in images]
+    buffer = BytesIO()
+    frames[0].save(
+        buffer,
+        format="GIF",
+        save_all=True,
+        append_images=frames[1:],
+        duration=round(1000 / frames_per_second),
+        loop=0,
+        optimize=False,
+    )
+    return buffer.getvalue()
+
+
+def _mp4(images: Sequence[Image], frames_per_second: float) -> bytes:
+    if not shutil.which("ffmpeg"):
+        raise DeviceError("an MP4 needs the program ffmpeg: install it, or name the animation .gif")
+    height, width = (side - side % 2 for side in images[0].shape[:2])  # the codec needs even sides
+    command = ["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
+    command += ["-r", f"{frames_per_second:g}", "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4"]
+    command += ["-movflags", "frag_keyframe+empty_moov", "-"]
+    raw = b"".join(np.ascontiguousarray(image[:height, :width]).tobytes() for image in images)
+    done = subprocess.run(command, input=raw, capture_output=True, check=False)
+    if done.returncode:
+        raise DeviceError(f"ffmpeg could not encode the animation: {done.stderr.decode(errors='replace').strip()}")
+    return done.stdout

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ray on this machine: closed to others, gone without a trace, and quick to say that it cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.conftest import ROOT
+
+ENGINE = """
+import os, subprocess, sys
+from roadbed.batch.engine import Engine
+
+with Engine(None, 1) as engine:
+    print(os.stat(os.environ["RAY_AUTH_TOKEN_PATH"]).st_mode & 0o777 == 0o600, flush=True)
+    listening = subprocess.run(["ss", "-Hltn"], capture_output=True, text=True, check=True).stdout
+    print({line.split()[3].rpartition(":")[0] for line in listening.splitlines()}, flush=True)
+    stranger = "import ray; ray.init(address=%r); print('let in')" % engine._ray.get_runtime_context().gcs_address
+    for mode in ("disabled", "token"):
+        done = subprocess.run(
+            [sys.executable, "-c", stranger],
+            env={**os.environ, "RAY_AUTH_MODE": mode},
+            capture_output=True,
+            text=True,
+        )
+        print(mode, "let in" in done.stdout, flush=True)
+"""
+FOLDER = """
+import os, signal
+from roadbed.batch.engine import temporary_folder
+with temporary_folder() as folder:
+    (folder / "deep").mkdir()
+    (folder / "deep" / "file").touch()
+    print(folder, flush=True)
+    if os.environ["END"] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+ABORTS = """
+import ray._private.services as services
+from roadbed.batch.engine import Engine
+from roadbed.core.errors import DeviceError
+
+services.RAYLET_EXECUTABLE = {executable!r}
+try:
+    with Engine(None, 1):
+        pass
+except DeviceError as error:
+    print(error)
+"""
+
+
+def start(code, **environment):
+    return subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_only_this_user_reaches_it():
+    """In a network of its own, where nothing else listens."""
+    command = 'ip link set lo up && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "-rn", "sh", "-c", command, sys.executable, ENGINE],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    private, listening, without_token, with_token = done.stdout.splitlines()
+    assert private == "True"
+    assert eval(listening) <= {"127.0.0.1", "[::ffff:127.0.0.1]"}
+    assert without_token == "disabled False"
+    assert with_token == "token True"
+
+
+def test_a_killed_batch_leaves_no_folder():
+    for end in ("killed", "by itself"):
+        process = start(FOLDER, END=end)
+        folder = Path(process.stdout.readline().strip())
+        assert process.wait(60) == (-signal.SIGKILL if end == "killed" else 0)
+        deadline = time.monotonic() + 60
+        while folder.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert folder.name.startswith("roadbed-")
+        assert not folder.exists()
+
+
+def test_a_raylet_that_aborts_is_noticed_at_once(tmp_path):
+    raylet = tmp_path / "raylet"
+    raylet.write_text("#!/bin/sh\nexit 134\n")
+    raylet.chmod(0o755)
+    begin = time.monotonic()
+    environment = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as of the engine
+    out, _ = start(ABORTS.format(executable=str(raylet)), **environment).communicate(timeout=900)
+    assert "Ray on this machine does not answer (raylet ended while it started)" in out
+    assert time.monotonic() - begin < 200  # and not 300 s more than Ray takes

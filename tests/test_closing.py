@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Filters and pipelines as context managers: after `with`, they refuse to work and can be closed again."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+
+import roadbed
+from roadbed.core.errors import DeviceError
+from tests.devices import BACKENDS, backend
+
+SMALL = roadbed.Config.parse(
+    {"ground": {"stcrf": {"length": 20, "width": 20}}, "occupancy": {"grid": {"length": 20, "width": 20}}}
+)
+
+
+@pytest.fixture(scope="module")
+def scan():
+    return roadbed.open("sim:parking?sensor=lux4&frames=1")[0]
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_closed_ground_filter_refuses_scans_and_frees_its_engine(name, scan):
+    with roadbed.GroundFilter(SMALL, backend(name)) as ground:
+        frame = ground(scan)
+        engine = weakref.ref(ground._method.engine)
+    with pytest.raises(DeviceError, match="this GroundFilter is closed: create a new one"):
+        ground(scan)
+    ground.close()
+    gc.collect()
+    assert engine() is None
+    assert len(frame.label) == len(scan)  # results outlive the filter
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_closed_pipeline_refuses_scans(name, scan):
+    with roadbed.Pipeline(SMALL, backend(name)) as pipeline:
+        result = pipeline(scan)
+    with pytest.raises(DeviceError, match="is closed: create a new one"):
+        pipeline(scan)
+    pipeline.close()
+    assert result.occupancy.occupied.shape == result.occupancy.grid.shape
+
+
+def test_an_error_inside_with_closes_too(scan):
+    with pytest.raises(ZeroDivisionError), roadbed.OccupancyFilter(SMALL) as occupancy:
+        raise ZeroDivisionError
+    with pytest.raises(DeviceError, match="this OccupancyFilter is closed"):
+        occupancy(scan, roadbed.GroundFilter(SMALL)(scan))
