@@ -20,6 +20,27 @@ from roadbed.core.errors import ConfigError
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 
 
+@app.command("strays")
+def strays(
+    data: Annotated[Path | None, typer.Argument(help="Folder with labelled scans; none: the simulator alone.")] = None,
+    backend: BackendOption = CPU,
+    as_json: Json = False,
+) -> None:
+    """Measure what stray returns below the ground cost.
+
+    Sets x share of strays x mounting known or estimated: F1, its loss, the worst scan, and the strays that are labelled
+    low outliers.
+    """
+    from itertools import chain
+
+    from benchmarks.strays import real_scenes, simulated_scenes, stray_rows
+    from roadbed.bench.timing import report
+
+    scenes = chain(real_scenes(data) if data else (), simulated_scenes())
+    out = report("strays", list(stray_rows(scenes, backend=backend)), backend=backend)
+    show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers"), as_json)
+
+
 @app.command("occupancy")
 def occupancy(
     backend: BackendOption = CPU,

@@ -23,17 +23,17 @@ LABELS = [
         _CPU.format("labels/labels"),
         _LABELS,
         ("where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))", "splat(np.int32(OBSTACLE))"),
-        ("where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)", "above"),
+        ("where(d < -rules.low_outlier, low, above)", "above"),
     ),
     *_of(_CPU.format("labels/heights"), _LABELS, ("(d < ground_below) & (d >= -rules.low_outlier)", "d < ground_below")),
     *_of(_CPU.format("labels/decide"), ("ground/test_label_rules.py",), ("if d >= limit or d < -rules.low_outlier:", "if d >= limit:")),
     *_of(
         _DEVICE.format("labels/labels"),
         _LABELS,
-        (": over >= RULE_CLEARANCE         ? OVERHANG", ": over >= 1e9f         ? OVERHANG"),
+        (": over >= RULE_CLEARANCE             ? OVERHANG", ": over >= 1e9f             ? OVERHANG"),
         ("RULE_HIGHEST) && dz >= -RULE_LOW_OUTLIER)", "RULE_HIGHEST))"),
         ("over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;", "over < RULE_THRESHOLD;"),
-        (": over < -RULE_LOW_OUTLIER ? LOW_OUTLIER", ": over < -100.0f ? LOW_OUTLIER"),
+        (": is_low || over < -RULE_LOW_OUTLIER ? LOW_OUTLIER", ": is_low || over < -100.0f ? LOW_OUTLIER"),
     ),
 ]  # fmt: skip
 

@@ -17,6 +17,7 @@ GroundRule = Literal[
     "slope_aware_start",  # a second first surface that follows slopes up to the limit
     # Points that shape the surface.
     "visibility",  # points that a beam passed beneath, or that rise steeply, are not ground (sparse scans)
+    "isolated_returns",  # returns alone below the ground (reflections, multipath) do not shape the surface
     "wall_pillars",  # pillars with a vertical structure do not shape the surface
     "early_tolerance",  # a larger tolerance above the surface in the first half of the iterations
     "alignment",  # fit each scan to the prior surface before it is used

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import GroundFrame, Mounting, Moving, Scan
+from roadbed.core.frames import GroundFrame, Label, Mounting, Moving, Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import FrameOutput
 
+_LOW_SHARE = 0.005  # of the returns, labelled as low outliers, from which a frame says so
 _SOME = 64  # labels that are checked first: usually one of them is not unknown
 
 
@@ -66,8 +67,8 @@ class Segmented:
 
 
 def checked(frame: GroundFrame) -> GroundFrame:
-    """The frame, with a diagnostic where no point of its scan could be used."""
-    found = _unusable(frame.label)
+    """The frame, with a diagnostic where no point of its scan could be used, or many lie below the ground."""
+    found = _unusable(frame.label) or _low_outliers(frame.label)
     return replace(frame, diagnostics=frame.diagnostics + found) if found else frame
 
 
@@ -80,6 +81,17 @@ def _unusable(label: Any) -> tuple[str, ...]:
     if not len(label):
         return ("scan without points: nothing new is known",)
     return (f"none of the {len(label)} points lies over the lattice and is a number: nothing new is known",)
+
+
+def _low_outliers(label: Any) -> tuple[str, ...]:
+    """Diagnostic about a scan with a notable share of returns below the ground."""
+    if not isinstance(label, np.ndarray):
+        return ()
+    count = np.count_nonzero(label == Label.LOW_OUTLIER)
+    if count < _LOW_SHARE * len(label):
+        return ()
+    share = f"{count} returns ({100 * count / len(label):.1f} %) lie below the ground"
+    return (f"{share}, probably reflections: labelled low outliers, the surface does not follow them",)
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,6 +18,9 @@ _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cel
 _NEAREST = F(1)  # m, closer returns are the vehicle's
 _INLIER = 0.2  # m
 _VECTORS = 32  # of returns that are looked at together
+_BAND, _BINS = F(0.3), 64  # m of heights, and how many halves of it are counted from the lowest return of a cell on
+_BAND_SHARE, _BAND_FEWEST = 0.25, 3  # of the returns in the fullest band, and returns, that make a band the ground's
+_STRAY_CELLS = 0.1  # share of the cells whose lowest return lies below that band, from which a scan has strays
 _BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do not
 
 
@@ -89,11 +92,65 @@ def _look(points, last, stride, rules, cells, listed):
     return near, low
 
 
+@inner()
+def _cell_of(points, i, rules):
+    """The cell of return i; -1: it is not looked at."""
+    radius, scale, highest, side = rules
+    x, y, z = points[i, 0], points[i, 1], points[i, 2]
+    squared = x * x + y * y
+    if not (squared < radius * radius and squared >= _NEAREST * _NEAREST and highest >= z > -highest * F(100)):
+        return np.int64(-1)
+    column, row = np.int64((x + radius) * scale), np.int64((y + radius) * scale)
+    return np.int64(min(row, side - 1) * side + min(column, side - 1))
+
+
+@inner()
+def _ground_bands(points, stride, rules, lowest_z, floor):
+    """`floor` of each cell: height of the lowest band with enough of its returns; its lowest where there is none."""
+    counts = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32)
+    for v in range(0, points.shape[0] // LANES * LANES, stride * LANES):
+        for i in range(v, v + LANES):
+            cell = _cell_of(points, i, rules)
+            if cell >= 0:
+                counts[cell, min(np.int64((points[i, 2] - lowest_z[cell]) * (F(2) / _BAND)), _BINS)] += 1
+    for cell in range(lowest_z.shape[0]):
+        floor[cell], most = lowest_z[cell], 0
+        for k in range(_BINS - 1):
+            most = max(most, counts[cell, k] + counts[cell, k + 1])
+        for k in range(_BINS - 1):
+            band = counts[cell, k] + counts[cell, k + 1]
+            if counts[cell, k] > 0 and band >= max(_BAND_FEWEST, _BAND_SHARE * most):
+                floor[cell] = lowest_z[cell] + F(k) * (_BAND * F(0.5))
+                break
+
+
+@inner()
+def _lift_strays(points, stride, rules, cells, taken):
+    """In a scan with many strays below the ground, the lowest return of each cell's ground instead of the lowest."""
+    floor, known, below = np.empty_like(cells.lowest_z), 0, 0
+    _ground_bands(points, stride, rules, cells.lowest_z, floor)
+    for here in range(taken.shape[0]):
+        known += taken[here] >= 0
+        below += taken[here] >= 0 and points[taken[here], 2] < floor[here]
+    if below <= _STRAY_CELLS * known:
+        return
+    for here in range(taken.shape[0]):
+        if taken[here] >= 0 and points[taken[here], 2] < floor[here]:
+            taken[here] = -1
+    for v in range(0, points.shape[0] // LANES * LANES, stride * LANES):
+        for i in range(v, v + LANES):
+            cell = _cell_of(points, i, rules)
+            if cell < 0 or cells.second[cell] < 0 or points[i, 2] < floor[cell]:
+                continue
+            if taken[cell] < 0 or points[i, 2] < points[taken[cell], 2]:
+                taken[cell] = i
+
+
 @njit(cache=True)
 def lowest_returns(points, stride, cell, radius, highest, out):
-    """The lowest return of each cell with at least two, as rows x, y, z of `out`, which has room for all of a square of
-    cells; returns how many, and which share of the returns within `radius` was not too high to be looked at: vectors of
-    returns, every `stride`-th.
+    """The lowest return of each cell with at least two, or of the cell's ground in a scan with many strays below it, as
+    rows x, y, z of `out`, which has room for all of a square of cells; returns how many, and which share of the returns
+    within `radius` was not too high to be looked at: vectors of returns, every `stride`-th.
     """
     side, room = np.int32(math.sqrt(out.shape[1])), (_VECTORS + 1) * LANES
     nobody, unseen = np.full((2, side * side), np.int32(-1)), np.full((2, side * side), F(np.inf))
@@ -101,13 +158,18 @@ def lowest_returns(points, stride, cell, radius, highest, out):
     listed = _Listed(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
     last, whole_vectors = np.zeros((LANES, 3), np.float32), points.shape[0] // LANES * LANES
     last[: points.shape[0] - whole_vectors] = points[whole_vectors:]
-    near, low = _look(points, last, stride, (radius, F(1) / cell, highest, side), cells, listed)
-    n = 0
+    rules = radius, F(1) / cell, highest, side
+    near, low = _look(points, last, stride, rules, cells, listed)
+    taken = np.full(side * side, np.int32(-1))
     for here in range(side * side):
         a, b = cells.lowest[here], cells.second[here]
         if b >= 0:
-            taken = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
-            out[0, n], out[1, n], out[2, n] = points[taken, 0], points[taken, 1], points[taken, 2]
+            taken[here] = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
+    _lift_strays(points, stride, rules, cells, taken)
+    n = 0
+    for i in taken:
+        if i >= 0:
+            out[0, n], out[1, n], out[2, n] = points[i, 0], points[i, 1], points[i, 2]
             n += 1
     return n, low / max(near, 1)
 

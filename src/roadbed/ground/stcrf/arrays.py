@@ -59,7 +59,7 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # pillar number inside the node, and mark bits (`select_cpu`)
-    non_ground: NDArray[np.bool_]  # points that cannot be ground; empty: none
+    mark: NDArray[np.uint8]  # NON_GROUND, ISOLATED, see model.py
     runs: Runs  # of input points; points outside of the lattice have the node number `nodes`
     active_nodes: ActiveNodes
 

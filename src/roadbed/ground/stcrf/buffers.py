@@ -16,7 +16,9 @@ from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
-CURSORS = 6  # {next free index; nodes with some, many and more points; nodes unknown and known to the prior}
+# {next free index; nodes with some, many and more points; nodes unknown and known to the prior; strays and returns of a
+# sample}
+CURSORS = 8
 FIT_GROUPS = 32  # work-groups of a fit to the prior surface
 FIT_SUMS = 11
 
@@ -32,6 +34,7 @@ class Buffers:
         self.cursors = zeros(slots * CURSORS, np.int32)
         self.segments = zeros(slots * nodes * 2, np.int32)
         self.lists = zeros(slots * 3 * nodes * 4, np.int32)
+        self.levels = zeros(slots * nodes * 2, np.float32)
         self.states = [zeros(slots * nodes * 12, np.float32) for _ in range(2)]
         self.priors = zeros(slots * 2 * nodes * 12, np.float32)
         self.expected = zeros(slots * nodes * 4, np.float32)

@@ -108,12 +108,26 @@ class CommandGraphs:
     def _after_sort(self, warm: bool, iterations: int, carried: bool) -> list[Launch]:
         """The other kernels of a frame."""
         b, coarse = self._buffers, self._coarse
-        launches = self._select() if selects(self._config) else []
+        launches = self._isolated() if self._ground.uses("isolated_returns") else []
+        launches += self._select() if selects(self._config) else []
         if coarse:
             launches += coarse.launches(b.frames, carried)
             blend = (b.frames, coarse.result, b.priors, self._start(iterations), b.expected, np.int32(carried))
             launches.append(self._launch("blend_coarse", self._over_nodes, *blend))
         return [*launches, *self._iterations(iterations, warm), *self._labelling()]
+
+    def _isolated(self) -> list[Launch]:
+        """Marks of isolated returns below the ground."""
+        b, device, capacity = self._buffers, self._backend.device, np.int32(self._buffers.capacity)
+        groups = 4 * device.units  # work-groups for nodes that more than LANES work-items share
+        shape = self._runs if device.lanes == 1 else (groups + -(-self._nodes * device.lanes // GROUP), GROUP)
+        levels = (b.segments, b.sorted, b.lists, b.cursors, b.levels, capacity, np.int32(groups))
+        mark = (b.frames, b.located, b.segments, b.sorted, b.levels, b.non_ground, b.cursors, capacity)
+        return [
+            self._launch("find_levels", shape, *levels),
+            self._launch("mark_isolated", self._over_points, *mark),
+            self._launch("settle_isolated", self._over_points, b.frames, b.non_ground, b.cursors, capacity),
+        ]
 
     def _select(self) -> list[Launch]:
         b, device = self._buffers, self._backend.device

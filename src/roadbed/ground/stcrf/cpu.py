@@ -55,6 +55,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     share_known,
     share_points,
 )  # fmt: skip
+from roadbed.ground.stcrf.points.isolated_cpu import IsolatedReturns
 from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
 from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, select_points
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
@@ -102,6 +103,7 @@ class StcrfCpu:
         self._fine = Field(rows, columns, stcrf.spacing, CHUNKS, VECTOR)
         self._side = side_of(self.config)
         self._coarse = CoarseStart(self.config, self._fine.shape) if self.config.uses("coarse_start") else None
+        self._isolated = IsolatedReturns(self._fine.shape) if self.config.uses("isolated_returns") else None
         self._start = np.zeros(nodes + 1, np.int32)
         self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
         self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
@@ -135,7 +137,7 @@ class StcrfCpu:
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
-        self._ground, self._non_ground = np.empty(capacity + LANES, np.bool_), np.empty(capacity, np.bool_)
+        self._ground, self._mark = np.empty((2, capacity + LANES), np.uint8)
         self._samples = np.empty((3, capacity), F)
         self._shaping = np.empty((3, capacity + PAD * self._node_classes.size), F)
 
@@ -186,9 +188,8 @@ class StcrfCpu:
         ego, non_ground = given.exclude.ego_mask, given.exclude.non_ground_mask
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        stands = self._non_ground if non_ground is not None else _NONE
         x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, stands, self._runs, self._listed)
+        out = SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._listed)
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
         room = self._sort_alone if self._single_thread else self._sort_room
@@ -203,6 +204,8 @@ class StcrfCpu:
         chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
         share_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
+        if self._isolated is not None:
+            self._isolated.mark(points, chunks, self._single_thread)
         moves = _NOTHING_MOVES
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))

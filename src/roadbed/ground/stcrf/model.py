@@ -37,6 +37,34 @@ SLOPE_SIGMA_UP = 0.15  # m, of the slope-aware start: hillsides are uneven
 
 # Points that shape the surface.
 WALL_LOW, WALL_HIGH = 0.25, 1.0  # m above a pillar's lowest return: a return between makes it a wall
+# Isolated returns below the ground. A node's level: the lowest band of heights that enough of its points share.
+# A return below the levels around is compared with the returns within ISOLATED_RADIUS to each side.
+LEVEL_HEIGHT, LEVEL_BINS = _F(0.3), 64  # m of a band, and how many halves of one are looked at from the lowest point on
+LEVEL_SHARE, LEVEL_FEWEST = _F(0.25), 3  # of the points of the fullest band, and points
+LEVEL_DEPTH, LEVEL_SLOPE = _F(0.2), _F(0.3)  # m below a level, and m per m of distance, at which a return is compared
+STEEPEST_LEVEL = _F(0.8)  # slope between levels that is believed
+NO_LEVEL = _F(-1e9)  # m, of a node without points
+ISOLATED_RADIUS = _F(1)  # m
+ISOLATED_ALIKE_RADIUS = _F(0.6)  # m; farther away a steep slope is as low as a stray below it
+ISOLATED_ALIKE, ISOLATED_ALIKE_SLOPE = _F(0.2), _F(0.1)  # m, and m per m aside, within which heights are alike
+ISOLATED_ABOVE, ISOLATED_ABOVE_SLOPE = _F(0.2), _F(0.3)  # m, and m per m aside, from which a return lies above
+ISOLATED_LAYER, ISOLATED_LAYERS = _F(0.2), 20  # m; returns in two neighbouring layers lie on one surface
+ISOLATED_DEEPEST = _F(0.2 * 20)  # m below that surface
+ISOLATED_LOWEST = _F(0.25)  # of the fullest two layers: the lowest two with as many are that surface
+ISOLATED_SHARE = _F(0.1)  # returns at the same height per return on that surface, up to which a return is isolated,
+ISOLATED_FEWEST, ISOLATED_LONE = 2, 6  # returns on it that are enough; and enough where one other is at the same height
+ISOLATED_ENOUGH = 64  # points of a node with which its points are compared, and with no others
+# A few returns below vegetation, which has many layers, may be ground; below one thin surface they are strays.
+THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_LONE or more
+FEWEST_STRAYS, STRAY_SHARE = 2, _F(5e-4)  # such returns, and their share of a scan; with fewer no return is isolated
+SAMPLE_BLOCK, SAMPLE_BLOCKS = 8, 8  # nodes along a block; of so many blocks one shows whether a scan has strays
+SMALL_SCAN = 20_000  # points; a smaller scan is its own sample
+LOW_ISOLATED_DEPTH = 0.2  # m below the finished surface at which an isolated return is no ground
+
+# Marks of points, as bits.
+NON_GROUND, ISOLATED = np.uint8(1), np.uint8(2)  # never ground; does not shape the surface
+BELOW_GROUND = np.uint8(2)  # decision about an isolated point, beside 0 and 1
+
 FAR_ABOVE = _F(1e3)  # m, where a point's weight in the E-step is zero
 FARTHEST_HEIGHT = _F(1e4)  # m from the base: beyond it nothing is a return
 

@@ -24,12 +24,12 @@ from roadbed.ground.stcrf.model import (
     VOTE_PILLARS,
 )  # fmt: skip
 from roadbed.ground.stcrf.rules import LabelRules
-from roadbed.ground.stcrf.sizes import height_weight, lattice_of, low_side_of, ratio_of, side_of
+from roadbed.ground.stcrf.sizes import height_weight, isolated_reach, lattice_of, low_side_of, ratio_of, side_of
 from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
 _PARTS = (
-    "frame", "points/sort", "motion/motion", "motion/align", "points/node_classes", "points/select",
+    "frame", "points/sort", "motion/motion", "motion/align", "points/node_classes", "points/isolated", "points/select",
     "points/select_runs", "start/start", "em/em", "em/em_rows", "surface/surface", "surface/small_components",
     "labels/labels",
 )  # fmt: skip
@@ -69,7 +69,12 @@ def exponent(sigma: float) -> float:
 def selects(config: Config) -> bool:
     """Whether points are selected: some do not shape the surface, or pillars are counted."""
     ground = config.ground
-    some_points = ground.uses("wall_pillars") or ground.stcrf.points_per_node > 0 or ground.uses("coarse_start")
+    some_points = (
+        ground.uses("wall_pillars")
+        or ground.uses("isolated_returns")
+        or ground.stcrf.points_per_node > 0
+        or ground.uses("coarse_start")
+    )
     return some_points or LabelRules.of(config).around
 
 
@@ -162,6 +167,8 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "COARSE_ROWS": coarse_rows,
         "COARSE_NODES": coarse_columns * coarse_rows,
         "FIND_WALLS": walls or rules.around,
+        "RULE_ISOLATED_RETURNS": ground.uses("isolated_returns"),
+        "ISOLATED_REACH": isolated_reach(stcrf.spacing),
         "BAND_WORDS": BAND_WORDS,
         "TALLY_WORDS": tally_words(config),
         **{f"RULE_{name.upper()}": value for name, value in rules._asdict().items()},

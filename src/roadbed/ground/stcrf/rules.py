@@ -9,7 +9,7 @@ import numpy as np
 
 from roadbed.config import Config
 from roadbed.config.ground import GroundRule
-from roadbed.ground.stcrf.model import LOW_OUTLIER_DEPTH
+from roadbed.ground.stcrf.model import LOW_ISOLATED_DEPTH, LOW_OUTLIER_DEPTH
 
 _USE_SURROUNDINGS: tuple[GroundRule, ...] = (
     "pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "foot_by_support", "vote",
@@ -24,6 +24,7 @@ class LabelRules(NamedTuple):
     sigma_up: np.float32  # of the E-step, for the ground probability
     sigma_down: np.float32
     low_outlier: np.float32  # m below the surface
+    low_isolated: np.float32  # the same for isolated returns
     threshold: np.float32
     clear_threshold: np.float32
     highest: np.float32
@@ -47,6 +48,7 @@ class LabelRules(NamedTuple):
             sigma_up=f(ground.stcrf.sigma_up),
             sigma_down=f(ground.stcrf.sigma_down),
             low_outlier=f(LOW_OUTLIER_DEPTH if ground.uses("low_outliers") else _NO_OUTLIER),
+            low_isolated=f(LOW_ISOLATED_DEPTH if ground.uses("low_outliers") else _NO_OUTLIER),
             threshold=f(labels.threshold),
             clear_threshold=f(labels.clear_threshold),
             highest=f(labels.highest if ground.uses("clear") else labels.threshold),

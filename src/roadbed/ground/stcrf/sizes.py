@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import math
+
 from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Grid
 from roadbed.core.memory import check_memory
@@ -12,6 +14,7 @@ from roadbed.ground.stcrf.model import (
     COARSE_HEIGHT_WEIGHT,
     COARSE_SPACING,
     HEIGHT_WEIGHT,
+    ISOLATED_RADIUS,
     REACH,
     REACH_OF_ALL,
 )  # fmt: skip
@@ -45,6 +48,11 @@ def height_weight(config: GroundConfig) -> float:
 def reach_of(config: GroundConfig) -> int:
     """Number of nodes around the data that are computed too."""
     return REACH if config.uses("seen_only") else REACH_OF_ALL
+
+
+def isolated_reach(spacing: float) -> int:
+    """Nodes to each side among whose points an isolated return is looked for."""
+    return math.ceil(float(ISOLATED_RADIUS) / spacing)
 
 
 def check_memory_for(config: GroundConfig) -> None:

@@ -50,7 +50,7 @@ KERNEL empty_tallies(GLOBAL const int2 *segments, GLOBAL uint *tallies_all) {
 KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const float *over,
               GLOBAL uint *tallies_all, GLOBAL const uchar *node_classes, GLOBAL const float4 *states,
               GLOBAL const uchar *non_ground, GLOBAL uchar *decisions, int capacity) {
-    int count = frames[SLOT].count, has_non_ground = frames[SLOT].has_non_ground;
+    int count = frames[SLOT].count;
     GLOBAL uint *tallies = tallies_all + SLOT * TALLY_WORDS;
     FOR_EACH(i, count) {
         float4 p = located[SLOT * capacity + i];
@@ -75,7 +75,8 @@ KERNEL decide(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL c
                                         : raised_is_ground(dz, around, node_class, states[3 * (SLOT * NODES + node)].x);
             }
         }
-        if (has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
+        int mark = mark_of(&frames[SLOT], non_ground + SLOT * capacity, i);
+        if ((mark & NON_GROUND) || ((mark & ISOLATED) && dz < -RULE_LOW_ISOLATED)) ground = 0;
         decisions[SLOT * capacity + i] = (uchar)ground;
         if (RULE_VOTE && dz >= VOTE_LOWEST && dz < VOTE_TOP) {
             int cell = (vote_row(node, square) * VOTE_COLUMNS + vote_column(node, square)) * VOTE_LAYERS + vote_layer(dz);
@@ -137,11 +138,13 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
 #else
             int ground = over < RULE_THRESHOLD && over >= -RULE_LOW_OUTLIER;
 #endif
-            if (frame->has_non_ground && non_ground[SLOT * capacity + i]) ground = 0;
-            point_label = ground                     ? GROUND
-                        : over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
-                        : over >= RULE_CLEARANCE         ? OVERHANG
-                                                   : OBSTACLE;
+            int mark = mark_of(frame, non_ground + SLOT * capacity, i);
+            int is_low = (mark & ISOLATED) && over < -RULE_LOW_ISOLATED;
+            if ((mark & NON_GROUND) || is_low) ground = 0;
+            point_label = ground                               ? GROUND
+                        : is_low || over < -RULE_LOW_OUTLIER ? LOW_OUTLIER
+                        : over >= RULE_CLEARANCE             ? OVERHANG
+                                                             : OBSTACLE;
         }
         if (wanted & PROBABILITY) probability[i] = chance;
         if (wanted & HEIGHT) height[i] = over;

@@ -12,13 +12,24 @@ from roadbed.ground.stcrf.arrays import ActiveNodes
 from roadbed.ground.stcrf.labels.decide_cpu import decide_nodes
 from roadbed.ground.stcrf.labels.heights_cpu import CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
-from roadbed.ground.stcrf.model import COUNTERS, GROUND, LOW_OUTLIER, OBSTACLE, OVERHANG, UNKNOWN, VOTE_MAY_CHANGE
+from roadbed.ground.stcrf.model import (
+    BELOW_GROUND,
+    COUNTERS,
+    GROUND,
+    ISOLATED,
+    LOW_OUTLIER,
+    NON_GROUND,
+    OBSTACLE,
+    OVERHANG,
+    UNKNOWN,
+    VOTE_MAY_CHANGE,
+)
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
-from roadbed.kernels.simd import LANES, STEP, exp2_lanes, lacks_bits, load, splat, store, store_first, store_mask, where
+from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, splat, store, store_first, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -26,7 +37,7 @@ class LabelArrays(NamedTuple):
     """Arrays shared by the phases of labelling; per point in node order."""
 
     dz: np.ndarray  # m over the surface
-    ground: np.ndarray  # before the vote
+    ground: np.ndarray  # 1: ground, 0: not, BELOW_GROUND; before the vote
     near: np.ndarray  # points of each node near the surface, for which more than the height decides
     near_count: np.ndarray  # (nodes,) their number
     band_count: np.ndarray  # (nodes,) number of points in bands of heights
@@ -39,10 +50,17 @@ class LabelArrays(NamedTuple):
 
 
 @inner()
-def _rule_out_non_ground(first, last, non_ground, ground):
-    """Clear `ground` of points that cannot be ground: they vote against it, and no vote changes them."""
-    for k in range(first, last if non_ground.shape[0] > 0 else first):
-        ground[k] = ground[k] and not non_ground[k]
+def _rule_out_marked(first, last, mark, dz, depth, ground):
+    """Clear `ground` of points that cannot be ground: they vote against it, and no vote changes them. Isolated points
+    that lie `depth` below the surface become BELOW_GROUND."""
+    for k in range(U(first), U(last), STEP):
+        if all_zero(mark, k):
+            continue
+        for i in range(k, min(k + STEP, U(last))):
+            if mark[i] & ISOLATED and dz[i] < -depth:
+                ground[i] = BELOW_GROUND
+            elif mark[i] & NON_GROUND:
+                ground[i] = np.uint8(0)
 
 
 @inner()
@@ -63,7 +81,7 @@ def _follow_votes(first_active, last_active, points, columns, side, rules, work)
             if d >= VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
-                ground[k] = outvoted(y, x, d, ground[k], votes)
+                ground[k] = outvoted(y, x, d, ground[k] > 0, votes)
 
 
 @merged()
@@ -72,25 +90,26 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
     first, last, active_nodes = first_row * shape.columns, last_row * shape.columns, points.active_nodes.row
     if rules.vote:
         _follow_votes(active_nodes[first_row], active_nodes[last_row], points, shape.columns, side, rules, work)
-    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
+    _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
 
 
 @merged()
-def _label(d, is_ground, rules):
+def _label(d, decision, rules):
     """Labels from the height over the surface and the decision."""
     above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
-    other = where(d < -rules.low_outlier, splat(np.int32(LOW_OUTLIER)), above)
-    return where(is_ground, splat(np.int32(GROUND)), other)
+    low = splat(np.int32(LOW_OUTLIER))
+    other = where(decision != np.int32(BELOW_GROUND), where(d < -rules.low_outlier, low, above), low)
+    return where(decision != np.int32(1), other, splat(np.int32(GROUND)))
 
 
 @inner()
-def _write_block(first, last, dz, is_other, rules, out):
-    """Write labels, probabilities c_j and heights of a block of points; `dz` and `is_other` are in input order."""
+def _write_block(first, last, dz, decisions, rules, out):
+    """Write labels, probabilities c_j and heights of a block of points; `dz` and `decisions` are in input order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     whole_vectors = (last - first) // STEP * STEP
     for k in range(U(0), last - first, STEP):
         d = load(dz, k)
-        label = _label(d, lacks_bits(is_other, k, np.uint8(1)), rules)
+        label = _label(d, load(decisions, k), rules)
         probability = exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down)))
         if k < whole_vectors:
             store(out.height, first + k, d)
@@ -99,9 +118,9 @@ def _write_block(first, last, dz, is_other, rules, out):
             continue
         store_first(out.height, first + k, d, np.int64(last - first - k))
         store_first(out.probability, first + k, probability, np.int64(last - first - k))
-        store(is_other, k, label)
+        store(decisions, k, label)
         for i in range(k, last - first):
-            out.label[first + i] = is_other[i]
+            out.label[first + i] = decisions[i]
 
 
 @merged()
@@ -117,17 +136,17 @@ def _write_unknown(runs, run, last, on_no_node, out):
 def _write(first_block, last_block, points, rules, work, out):
     """Write the outputs of a range of blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
-    dz, is_other = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
+    dz, decisions = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
     for block in range(first_block, last_block):
         first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
         run, some_outside = U(runs.of_block[block]), False
         while runs.first[run] < last:
             k, position = U(runs.first[run] - first), U(runs.position[run])
             store(dz, k, load(work.dz, position))  # the next run overwrites values behind this one
-            store_mask(is_other, k, lacks_bits(work.ground, position, np.uint8(1)))
+            store(decisions, k, load(work.ground, position))
             some_outside |= runs.node[run] == on_no_node
             run += ONE
-        _write_block(U(first), U(last), dz, is_other, rules, out)
+        _write_block(U(first), U(last), dz, decisions, rules, out)
         if some_outside:
             _write_unknown(runs, U(runs.of_block[block]), last, on_no_node, out)
 
@@ -141,7 +160,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.bool_))
+    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.uint8))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work, columns, side)
@@ -161,7 +180,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
     classify_rows(first_row, last_row, active_nodes, work.sums, p00, work.node_classes)
     first_active, last_active = active_nodes.row[first_row], active_nodes.row[last_row]
     decide_nodes(first_active, last_active, points, shape, side, rules, p00, work)
-    _rule_out_non_ground(points.start[first], points.start[last], points.non_ground, work.ground)
+    _rule_out_marked(points.start[first], points.start[last], points.mark, work.dz, rules.low_isolated, work.ground)
     if rules.vote:
         cast_votes(first_active, last_active, points, shape, side, work)
 

@@ -60,20 +60,21 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
+            if (mark_of(frame, non_ground + SLOT * capacity, (int)BITS_OF(p.w)) & ISOLATED) continue;
             ATOMIC_MIN(&lowest[slot * PILLARS + square_of(p.x, p.y, SIDE)], float_to_key(p.z));
         }
         BARRIER();
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             float4 p = points[k];
             int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
-            float above = p.z - key_to_float(lowest[pillar]);
+            float above = lowest[pillar] == NOTHING ? 0.0f : p.z - key_to_float(lowest[pillar]);
             if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
         }
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
             float4 p = points[k];
             int in_wall = WALLS && wall[slot * PILLARS + square_of(p.x, p.y, SIDE)];
-            int stands = frame->has_non_ground && non_ground[SLOT * capacity + (int)BITS_OF(p.w)];
+            int stands = mark_of(frame, non_ground + SLOT * capacity, (int)BITS_OF(p.w));
             int out = in_wall || stands || is_moving(frame, moving + SLOT * moving_capacity, node, p);
             if (out) points[k].z = FAR_ABOVE;
             else ATOMIC_MIN(&part_low[slot * PARTS + square_of(p.x, p.y, LOW_SIDE)], float_to_key(p.z));

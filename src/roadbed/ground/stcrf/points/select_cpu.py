@@ -8,12 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import FAR_ABOVE
+from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits
 from roadbed.kernels.simd import (
     LANES,
     STEP,
+    all_zero,
     lacks_bits,
     lane_indices,
     load,
@@ -96,15 +97,16 @@ def _height_of_all(z, first, last):
 
 
 @inlined(fastmath=FAST)
-def _mark_walls(z, pillar, first, last, lowest, is_wall, wall_low, wall_high):
-    """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one."""
+def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_high):
+    """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one.
+    Ground is no wall because of a stray return below it."""
     walls = np.uint16(0)
     if _height_of_all(z, first, last) > wall_low:  # else, as on most of the road, no pillar can be one
         for inside in range(U(lowest.shape[0])):
             lowest[inside] = UNSEEN
             is_wall[inside] = np.uint16(0)
         for k in range(first, last):
-            lowest[pillar[k]] = min(lowest[pillar[k]], z[k])
+            lowest[pillar[k]] = min(lowest[pillar[k]], UNSEEN if mark[k] & ISOLATED else z[k])
         # Without branches from here on: which pillars are walls cannot be foretold.
         for k in range(first, last):
             above = z[k] - lowest[pillar[k]]
@@ -129,11 +131,16 @@ def _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving):
 
 
 @inner()
-def _leave_out_non_ground(stands, pillar, first, last):
-    """Points that cannot be ground do not shape the surface."""
-    for k in range(first, last):
-        if stands[k]:
-            pillar[k] |= LEFT_OUT
+def _leave_out_marked(mark, pillar, first, last):
+    """Points with a mark do not shape the surface; whether there is one."""
+    found = False
+    for k in range(first, last, STEP):
+        if not all_zero(mark, k):
+            for i in range(k, min(k + STEP, last)):
+                if mark[i]:
+                    pillar[i] |= LEFT_OUT
+                    found = True
+    return found
 
 
 @merged()
@@ -256,15 +263,14 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
     for i in range(points.active_nodes.row[first_row], points.active_nodes.row[last_row]):
         c = points.active_nodes.nodes[i]
         first, last = U(points.start[c]), U(points.start[c + 1])
-        marked = some_move or points.non_ground.shape[0] > 0
+        marked = some_move
         if rules.wall_high > F(0):
-            marked |= _mark_walls(z, pillar, first, last, lowest, is_wall, rules.wall_low, rules.wall_high)
+            marked |= _mark_walls(z, pillar, points.mark, first, last, lowest, is_wall, rules.wall_low, rules.wall_high)
         if some_move:
             node_x = (F(c % shape.columns) + F(0.5)) * spacing
             node_y = (F(c // shape.columns) + F(0.5)) * spacing
             _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving)
-        if points.non_ground.shape[0] > 0:
-            _leave_out_non_ground(points.non_ground, pillar, first, last)
+        marked |= _leave_out_marked(points.mark, pillar, first, last)
         n = _count_usable(pillar, first, last, out) if marked else np.int64(last - first)
         _find_lowest(points, first, last, out, spacing, low_side, low, c)
         shaping.length[c] = n

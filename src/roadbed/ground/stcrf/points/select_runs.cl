@@ -30,14 +30,15 @@ FUNCTION int thin_out(GLOBAL float4 *points, int count) {
 }
 
 // Which pillars hold a wall; returns whether any does.
-FUNCTION int find_walls(GLOBAL const float4 *points, int count, uchar *wall) {
+FUNCTION int find_walls(GLOBAL const Frame *frame, GLOBAL const uchar *marks, GLOBAL const float4 *points, int count,
+                        uchar *wall) {
     float lowest[PILLARS], top = -FARTHEST_HEIGHT, bottom = FARTHEST_HEIGHT;
     int found = 0;
     for (int k = 0; k < PILLARS; ++k) lowest[k] = FARTHEST_HEIGHT, wall[k] = 0;
     for (int k = 0; k < count; ++k) {
         float z = points[k].z;
         int pillar = square_of(points[k].x, points[k].y, SIDE);
-        lowest[pillar] = fmin(lowest[pillar], z);
+        if (!(mark_of(frame, marks, (int)BITS_OF(points[k].w)) & ISOLATED)) lowest[pillar] = fmin(lowest[pillar], z);
         top = fmax(top, z), bottom = fmin(bottom, z);
     }
     if (top - bottom <= WALL_LOW) return 0;
@@ -59,7 +60,7 @@ FUNCTION int keep_usable(GLOBAL const Frame *frame, GLOBAL const uchar *moving, 
     for (int k = 0; k < count; ++k) {
         float4 p = points[k];
         if (walls && wall[square_of(p.x, p.y, SIDE)]) continue;
-        if (frame->has_non_ground && non_ground[(int)BITS_OF(p.w)]) continue;
+        if (mark_of(frame, non_ground, (int)BITS_OF(p.w))) continue;
         if (is_moving(frame, moving, node, p)) continue;
         exchange(points, kept++, k);
         int part = square_of(p.x, p.y, LOW_SIDE);
@@ -81,7 +82,7 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         GLOBAL float4 *points = sorted + SLOT * capacity + segment.x;
         uchar wall[PILLARS];
         float4 lowest[PARTS];
-        int walls = FIND_WALLS && count ? find_walls(points, count, wall) : 0;
+        int walls = FIND_WALLS && count ? find_walls(frame, non_ground + SLOT * capacity, points, count, wall) : 0;
         for (int k = 0; RULE_AROUND && walls && k < PILLARS; ++k)
             if (wall[k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
         int kept = keep_usable(frame, moving + SLOT * moving_capacity, non_ground + SLOT * capacity, wall, WALLS && walls,

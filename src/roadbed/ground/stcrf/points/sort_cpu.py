@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import FARTHEST_HEIGHT
+from roadbed.ground.stcrf.model import FARTHEST_HEIGHT, NON_GROUND
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import (
@@ -178,13 +178,16 @@ def _begin_nodes(count, shape, start, active_nodes):
 
 
 @merged()
-def _take_along(non_ground, out, last, run):
-    """What is known of the points of a slice up to its last, from number `run` on, to their places."""
+def _take_along(non_ground, out, first, last, run):
+    """Marks of the points of a slice, from number `run` on, at their places."""
     runs = out.runs
+    if non_ground.shape[0] == 0:
+        out.mark[first:last] = np.uint8(0)
+        return
     while runs.first[run] < last:
         first, place = U(runs.first[run]), U(runs.position[run])
         for i in range(U(runs.first[run + ONE]) - first):
-            out.non_ground[place + i] = non_ground[first + i]
+            out.mark[place + i] = NON_GROUND if non_ground[first + i] else np.uint8(0)
         run += ONE
 
 
@@ -212,6 +215,6 @@ def sort_by_node(tasks, scan, non_ground, pose, shape, room, out):
                 _begin_nodes(count, shape, out.start, out.active_nodes)
             else:
                 _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
-                _take_along(non_ground, out, min(last, non_ground.shape[0]), run)
+                _take_along(non_ground, out, first, last, run)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
