@@ -90,7 +90,7 @@ class Recording:
         if self.masks is not None:
             for result in self.results:
                 x, y, _ = (result.ground.T_grid_sensor @ result.scan.points).T
-                self.masks.learn(x, y, result.ground.height_above_ground)
+                self.masks.update(x, y, result.ground.height_above_ground)
 
 
 def figures(recording: Recording, config: Config) -> dict[str, float | None]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.ground.stcrf.buffers import CURSORS
 from roadbed.ground.stcrf.model import (
     COARSE_ITERATIONS,
     COARSE_SIGMA_UP,
@@ -51,12 +52,11 @@ class CoarseLattice:
         numbers = np.arange(self._nodes, dtype=np.int32)
         entries = np.stack([numbers, segments[:, 0], segments[:, 1], np.zeros_like(numbers)], axis=1)
         self._lists = backend.upload(np.tile(entries, (slots, 3, 1)))
-        cursors = [0, self._nodes, 0, 0, 0, 0] if self._per_node <= SOME else [0, 0, self._nodes, 0, 0, 0]
-        self._cursors = backend.upload(np.tile(np.array(cursors, np.int32), slots))
+        cursors = np.zeros((slots, CURSORS), np.int32)
+        cursors[:, 1 if self._per_node <= SOME else 2] = self._nodes
+        self._cursors = backend.upload(cursors.ravel())
         self.result = self._states[0]
-        self._groups = (
-            0 if slots > 1 else self._cooperative_groups()
-        )  # per start, of the single launch; 0: not possible
+        self._groups = 0 if slots > 1 else self._cooperative_groups()  # per start, of the single launch
         if self._groups:
             self._mail = zeros((1 + _MESSAGES * self._nodes) * 4, np.uint32)
         self._shaping = self.points if backend.device.lanes > 1 else backend.zeros(self.points.shape, np.float32)
