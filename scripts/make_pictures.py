@@ -118,10 +118,9 @@ def moments_picture(folder: Path) -> None:
     for axes, (location, mover, half, title) in zip(all_axes, MOMENTS):
         *_, last = drive(location)
         assert last.occupancy is not None
-        assert last.occupancy.T_ground_grid is not None
         source: Any = roadbed.open(location)
         truth = source.truth(len(source) - 1)
-        T_grid_sensor = last.occupancy.T_ground_grid.inverse() @ last.ground.T_grid_sensor
+        T_grid_sensor = (last.occupancy.T_ground_grid or roadbed.Pose.identity()).inverse() @ last.ground.T_grid_sensor
         T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
         x, y = T_grid_sensor.translation[:2]
         outlines = []

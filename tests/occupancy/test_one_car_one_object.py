@@ -21,7 +21,8 @@ def test_every_car_that_drives_is_one_object_with_its_extent():
         truth, frame = source.truth(index), result.occupancy
         if frame.time < KNOWN_AFTER - 1e-6:
             continue
-        T_grid_world = frame.T_ground_grid.inverse() @ result.ground.T_grid_sensor @ truth.T_world_sensor.inverse()
+        T_ground_grid = frame.T_ground_grid or roadbed.Pose.identity()
+        T_grid_world = T_ground_grid.inverse() @ result.ground.T_grid_sensor @ truth.T_world_sensor.inverse()
         seen = np.bincount(truth.object_id[truth.object_id > 0], minlength=1000)
         for car in truth.objects():
             if car.kind != "car" or not car.moving or seen[car.id] < 100:

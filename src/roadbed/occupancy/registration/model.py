@@ -46,7 +46,7 @@ class RegistrationModel:
     most_cells: int = 500
     extent: float = 8.0  # m; what is longer is no single mover
     points: int = 80  # hit subcells compared, about
-    freed: float = 0.1  # share of the points that free space contradicts, to have moved
+    freed: float = 0.2  # share of the points that free space contradicts, to have moved
     same: float = 0.25  # agreement without a shift above which nothing moved
     good: float = 0.75  # agreement that a shift must reach
     gain: float = 0.5  # by which it must exceed the one without a shift
