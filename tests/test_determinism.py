@@ -47,7 +47,7 @@ PAPER = roadbed.Config.preset("paper").with_changes(
     ground={"stcrf": {"length": 60, "width": 60}},
     occupancy={"grid": {"length": 30, "width": 30, "ahead": 15, "spacing": 0.3}, "filter": {"particles": 4000}},
 )
-REFERENCE = ROOT / "tests" / "reference_drive.npz"  # of an x86_64 machine
+REFERENCE = ROOT / "tests" / "reference_drive.npz"  # ground of an x86_64 machine, occupancy of an aarch64 one
 
 
 def summary() -> dict[str, np.ndarray]:

@@ -41,10 +41,10 @@ ALIGNMENT = [
     *_of(
         "ground/stcrf/motion/grid_pose.py",
         _ALIGN,
-        ("self.base - w - trust * by.lift", "self.base - w + trust * by.lift"),
-        ("self.base - w - trust * by.lift", "self.base - w - by.lift"),
-        ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(by.slope_x, by.slope_y)"),
-        ("rotation_to_level(trust * by.slope_x, trust * by.slope_y)", "rotation_to_level(-trust * by.slope_x, -trust * by.slope_y)"),
+        ("self.base - w - lower", "self.base - w + lower"),
+        ("self.base - w - lower", "self.base - w - by.lift"),
+        ("rotation_to_level(share * by.slope_x, share * by.slope_y)", "rotation_to_level(by.slope_x, by.slope_y)"),
+        ("rotation_to_level(share * by.slope_x, share * by.slope_y)", "rotation_to_level(-share * by.slope_x, -share * by.slope_y)"),
         ("x - u, y - v, -w))", "x - u, y - v, z - w))"),
     ),
     *_of(_CPU.format("motion/align"), _ALIGN, ("node[n] = x - centre_x, y - centre_y, dz, cell", "node[n] = x - centre_x, y - centre_y, -dz, cell")),
@@ -86,9 +86,9 @@ MAP = [
     *_of(
         "core/timeline.py",
         ("test_timeline.py",),
-        ("metres > farthest or turn > config.largest_turn", "metres > farthest"),
-        ("farthest = config.largest_step if seconds is None else", "farthest = math.inf if seconds is None else"),
-        ("if seconds > config.longest_pause:", "if False:"),
+        ("metres > farthest or turn > limits.largest_turn", "metres > farthest"),
+        ("farthest = limits.largest_step if seconds is None else", "farthest = math.inf if seconds is None else"),
+        ("if seconds > limits.longest_pause:", "if False:"),
         ("return old.inverse() @ new", "return new.inverse() @ old"),
     ),
 ]  # fmt: skip

@@ -43,6 +43,7 @@ class BagWriter:
         self._messages, self._others = RosMessages(self._version), RosMessages(3 - self._version)  # type: ignore[arg-type]
         self._links: dict[tuple[str, str], Any] = {}
         self._scans, self._mounted = 0, dict[str, Any]()
+        self._last: Scan | None = None
         self.left_out: set[str] = set()  # topics with types unknown to the other ROS
         self._rest: Iterator[tuple[Any, int, bytes]] = iter(()) if source is None else source.recorded()
         self._held: tuple[Any, int, bytes] | None = next(self._rest, None)
@@ -82,9 +83,10 @@ class BagWriter:
             self._write("/points", CLOUD, stamp, self._messages.to_bytes(cloud_of_scan(self._messages, header, scan)))
 
     def _stamp(self, scan: Scan) -> int:
-        """ns; scans without times are ten per second."""
-        self._scans += 1
-        return round((0.1 * self._scans if scan.time is None else scan.time) * 1e9)
+        """ns; scans without times are ten per second, and the results of a scan have its time."""
+        if scan is not self._last:
+            self._scans, self._last = self._scans + 1, scan
+        return round((0.1 * (self._scans - 1) if scan.time is None else scan.time) * 1e9)
 
     def _place(self, scan: Scan, stamp: int) -> None:
         """The pose of the sensor on /odom, and once its mounting over the road on /tf_static."""
