@@ -22,7 +22,7 @@ with Engine(None, 1) as engine:
     print({line.split()[3].rpartition(":")[0] for line in listening.splitlines()}, flush=True)
     stranger = "import ray; ray.init(address=%r); print('let in')" % engine._ray.get_runtime_context().gcs_address
     limit = 600.0
-    for mode in ("token", "disabled"):  # where it is refused Ray goes on trying: three times what a user takes are enough
+    for mode in ("token", "disabled"):  # if refused, Ray goes on trying: stop after three times a user's time
         begin = time.monotonic()
         with subprocess.Popen(
             [sys.executable, "-c", stranger],
