@@ -71,20 +71,26 @@ RULES: dict[str, dict[str, Any]] = {
 
 
 class CachedTruth:
-    """A frame's truth whose elevation is computed once per lattice."""
+    """A frame's truth whose elevation and occupancy are computed once per grid."""
 
     def __init__(self, truth: Any) -> None:
         self._truth = truth
-        self._elevation: dict[Any, np.ndarray] = {}
+        self._known: dict[Any, Any] = {}
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._truth, name)
 
-    def elevation(self, lattice: Any, pose: Any) -> np.ndarray:
-        key = lattice, pose.rotation.tobytes(), pose.translation.tobytes()
-        if key not in self._elevation:
-            self._elevation[key] = self._truth.elevation(lattice, pose)
-        return self._elevation[key]
+    def elevation(self, grid: Any, pose: Any) -> np.ndarray:
+        return self._once("elevation", grid, pose)
+
+    def occupancy(self, grid: Any, pose: Any, **options: Any) -> Any:
+        return self._once("occupancy", grid, pose, **options)
+
+    def _once(self, name: str, grid: Any, pose: Any, **options: Any) -> Any:
+        key = name, grid, pose.numbers, *sorted(options.items())
+        if key not in self._known:
+            self._known[key] = getattr(self._truth, name)(grid, pose, **options)
+        return self._known[key]
 
 
 class CastSequence(list):

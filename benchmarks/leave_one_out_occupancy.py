@@ -17,6 +17,7 @@ from typing import Any, get_args
 
 import numpy as np
 
+from benchmarks.leave_one_out_ground import CachedTruth
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyRule
 from roadbed.evaluate.masks import Masks
@@ -57,23 +58,6 @@ Record = dict[str, Any]
 Change = tuple[float, float, int]  # mean, standard deviation and number of seeds
 
 
-class KnownTruth:
-    """A frame's truth whose cells are computed once per grid."""
-
-    def __init__(self, truth: Any) -> None:
-        self._truth = truth
-        self._cells: dict[Any, Any] = {}
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._truth, name)
-
-    def occupancy(self, grid: Any, T_grid_sensor: Any, **options: Any) -> Any:
-        key = grid, T_grid_sensor.rotation.tobytes(), T_grid_sensor.translation.tobytes()
-        if key not in self._cells:
-            self._cells[key] = self._truth.occupancy(grid, T_grid_sensor, **options)
-        return self._cells[key]
-
-
 class Recording:
     """Scans of a source with their ground, and its truth or boxes, all of them made once."""
 
@@ -82,7 +66,7 @@ class Recording:
         scans = [source[k] for k in range(min(len(source), DRIVE_FRAMES))]
         self.results = list(Pipeline(config, occupancy=False).run(scans))
         if hasattr(source, "truth"):
-            known = [KnownTruth(source.truth(k)) for k in range(len(scans))]
+            known = [CachedTruth(source.truth(k)) for k in range(len(scans))]
             self.truth = known.__getitem__
         else:
             self.objects = source.objects

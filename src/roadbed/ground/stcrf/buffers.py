@@ -10,15 +10,12 @@ import numpy as np
 
 from roadbed.config import Config
 from roadbed.ground.stcrf.model import FRAME
-from roadbed.ground.stcrf.programs import SPARE, tally_words
+from roadbed.ground.stcrf.programs import CURSORS, SPARE, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
-# {next free index; nodes with some, many and more points; nodes unknown and known to the prior; strays and returns of a
-# sample}
-CURSORS = 8
 FIT_GROUPS = 32  # work-groups of a fit to the prior surface
 FIT_SUMS = 11
 

@@ -5,8 +5,6 @@
 // are processed at the same time. `Frame` and all constants come from model.py. Heights count from the frame's base height,
 // positions from the lattice's corner.
 
-#define CURSORS 8
-
 // Information of a node: P = (p00 p01 p02 p11 p12 p22) and X = P mu.
 typedef struct {
     float p00, p01, p02, p11, p12, p22, x0, x1, x2;

@@ -63,7 +63,7 @@ LOW_ISOLATED_DEPTH = 0.2  # m below the finished surface at which an isolated re
 
 # Marks of points, as bits.
 NON_GROUND, ISOLATED = np.uint8(1), np.uint8(2)  # never ground; does not shape the surface
-BELOW_GROUND = np.uint8(2)  # decision about an isolated point, beside 0 and 1
+BELOW_GROUND = np.uint8(2)  # decision about an isolated point; others are 0 and 1
 
 FAR_ABOVE = _F(1e3)  # m, where a point's weight in the E-step is zero
 FARTHEST_HEIGHT = _F(1e4)  # m from the base: beyond it nothing is a return

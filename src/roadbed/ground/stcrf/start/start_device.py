@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.ground.stcrf.buffers import CURSORS
 from roadbed.ground.stcrf.model import (
     COARSE_ITERATIONS,
     COARSE_SIGMA_UP,
@@ -18,7 +17,7 @@ from roadbed.ground.stcrf.model import (
     SLOPE_ITERATIONS,
     SLOPE_SIGMA_UP,
 )  # fmt: skip
-from roadbed.ground.stcrf.programs import GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
+from roadbed.ground.stcrf.programs import CURSORS, GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import Launch
 
