@@ -25,6 +25,8 @@ from tests.cli.process import roadbed
 from tests.disks import mounted
 from tests.live.processes import PATIENCE
 
+pytestmark = pytest.mark.long
+
 STORE = 80 << 20
 
 
@@ -60,10 +62,11 @@ def expected(alone, sequences):
 
 
 def run(job, sequences, engine, tell=lambda progress, event: None):
-    """A batch on the cluster."""
+    """A batch on the cluster, stopped if it hangs."""
+    deadline = time.monotonic() + 2 * PATIENCE
     with locked_output(job):
         batch_run = BatchRun(job, sequences, engine, tell)
-        progress = batch_run.run(lambda: False)
+        progress = batch_run.run(lambda: time.monotonic() > deadline)
         batch_run.clear()
         write_summary(job, batch_run.complete(), progress)
         return progress

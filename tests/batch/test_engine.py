@@ -10,9 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.children import child
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.long
 ENGINE = """
 import os, subprocess, sys, time
 from roadbed.batch.engine import Engine

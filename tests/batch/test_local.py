@@ -17,6 +17,8 @@ from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def home(tmp_path):

@@ -16,6 +16,8 @@ from tests.conftest import ROOT
 from tests.fuzz.campaign import run
 from tests.fuzz.targets import Target, all_targets
 
+pytestmark = pytest.mark.long
+
 CASES = 300
 
 
