@@ -8,7 +8,6 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -184,29 +183,6 @@ def test_a_corrupt_sequence_is_reported_and_the_command_ends_with_1(cluster, seq
     home = f"sequences/{sequences[2].name}/"
     done = {name: data for name, data in content(tmp_path / "out").items() if name.startswith(home)}
     assert done == {name: data for name, data in expected.items() if name.startswith(home)}
-
-
-STRANGER = """
-import sys
-from roadbed.batch import engine
-from roadbed.core.errors import DeviceError
-engine._FIRST_TASK = 20
-try:
-    with engine.Engine(sys.argv[1]):
-        print("accepted")
-except DeviceError as error:
-    print(error)
-"""
-
-
-def test_a_cluster_that_cannot_answer_is_reported(cluster):
-    """A user with a token, a cluster without: Ray connects, and no result ever arrives."""
-    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789" * 4}
-    out = subprocess.run(
-        [sys.executable, "-c", STRANGER, cluster.address], env=environment, capture_output=True, text=True, timeout=600
-    )
-    assert "runs no task within 20 s: its nodes need the token of this user" in out.stdout, out.stderr
-    assert "RAY_AUTH_MODE, which is token here" in out.stdout
 
 
 def test_sequences_share_gpus_and_one_that_is_not_there_is_reported_at_once():
