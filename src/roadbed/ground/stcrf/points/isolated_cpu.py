@@ -242,7 +242,8 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
     thin surface, and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
     start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
-    small, half = start[start.shape[0] - 1] < SMALL_SCAN, F(0.5)
+    small, half, spacing = start[start.shape[0] - 1] < SMALL_SCAN, F(0.5), shape.spacing
+    has_rays = not sample and origin.shape[0] > 0
     for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         row = c // shape.columns
@@ -262,9 +263,9 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
             if z[k] < limit:
                 found = _compare(k, points, row, column, shape, around, codes, layers)
                 if found == LONE:
-                    x, y = points.x[k] + (F(column) + half) * shape.spacing, points.y[k] + (F(row) + half) * shape.spacing
-                    has_ray = not sample and origin.shape[0] > 0
-                    found = ALONE if has_ray and _passed_below(x, y, z[k], origin, level, lowest, shape) else NOT_ALONE
+                    x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
+                    below = has_rays and _passed_below(x, y, z[k], origin, level, lowest, shape)
+                    found = ALONE if below else NOT_ALONE
                 mark[k] |= ISOLATED if found != NOT_ALONE else np.uint8(0)
                 seen[0] += counts and found == UNDER_SURFACE
 
