@@ -28,17 +28,18 @@ def strays(
 ) -> None:
     """Measure what stray returns below the ground cost.
 
-    Sets x share of strays x mounting known or estimated: F1, its loss, the worst scan, and the strays that are labelled
-    low outliers.
+    Sets x share of strays x mounting known or estimated: F1, its loss, the worst scan, the strays that are labelled low
+    outliers, and F1 with the strays removed. Then scans of the simulated city with multipath.
     """
     from itertools import chain
 
-    from benchmarks.strays import real_scenes, simulated_scenes, stray_rows
+    from benchmarks.strays import multipath_rows, real_scenes, simulated_scenes, stray_rows
     from roadbed.bench.timing import report
 
     scenes = chain(real_scenes(data) if data else (), simulated_scenes())
-    out = report("strays", list(stray_rows(scenes, backend=backend)), backend=backend)
-    show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers"), as_json)
+    rows = [*stray_rows(scenes, backend=backend), *multipath_rows(backend=backend)]
+    out = report("strays", rows, backend=backend)
+    show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers", "bound"), as_json)
 
 
 @app.command("occupancy")

@@ -96,6 +96,7 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     exclude: Exclusion = Exclusion()
+    sensors: int = 1  # that saw the points; one lies at the origin of the points
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,6 @@ from roadbed.ground.engine import (
     FrameInput,
     FrameOutput,
     Misalignment,
-    MovingMask,
     Rolled,
     Turned,
     Vehicle,
@@ -162,7 +161,7 @@ class StcrfCpu:
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
-            shaping = self._select(points, given.moving)
+            shaping = self._select(points, given)
         with timed(timings, "start"):
             self._begin(points, given.vehicle, given.road)
         with timed(timings, "em"):
@@ -197,7 +196,7 @@ class StcrfCpu:
         parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
 
-    def _select(self, points: SortedPoints, moving: MovingMask | None) -> ShapingPoints:
+    def _select(self, points: SortedPoints, given: FrameInput) -> ShapingPoints:
         """Which points shape the surface: no walls, nothing that moves, at most so many per node."""
         stcrf, fine = self.config.stcrf, self._fine
         fine.cut(self._single_thread)
@@ -205,14 +204,15 @@ class StcrfCpu:
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
         share_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         if self._isolated is not None:
-            self._isolated.mark(points, chunks, self._single_thread)
-        moves = _NOTHING_MOVES
+            origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
+            self._isolated.mark(points, chunks, origin, self._single_thread)
+        moves, moving = _NOTHING_MOVES, given.moving
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
-        given = chunks, points, fine.shape, self._selection, moves, self._low, shaping
-        parallel_region(select_points, 1, *given, single_thread=self._single_thread)
+        work = chunks, points, fine.shape, self._selection, moves, self._low, shaping
+        parallel_region(select_points, 1, *work, single_thread=self._single_thread)
         return shaping
 
     def _make_selection(self) -> Selection:

@@ -208,7 +208,8 @@ class Stcrf:
             exclude = Exclusion(ego, views)
         else:
             exclude = Exclusion(ego, non_ground_points(to_host(scan.points), views, VisibilityModel()))
-        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude)
+        sensors = max(len(scan.mounts), 1)
+        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, sensors)
 
 
 def _engine(

@@ -20,9 +20,11 @@ def non_ground_points(points: Float32, views: SensorViews, config: VisibilityMod
     """(N,) mask of points that a beam passed below or that rise above each other; None if the scan is dense."""
     count, directions = len(points), config.directions
     sensor = np.zeros(count, np.uint16) if views.sensor is None else views.sensor
-    work, non_ground = Work.of(count, directions * len(views.origins)), np.zeros(count, np.bool_)
-    seen, single_thread = (points, views.rotation, views.origins, sensor, borders(directions)), count < _FEW_POINTS
-    given = 1 if single_thread else _CHUNKS, seen, config.densest, config.layered, work, non_ground
+    single_thread = count < _FEW_POINTS
+    chunks = 1 if single_thread else _CHUNKS
+    work, non_ground = Work.of(count, directions * len(views.origins), chunks), np.zeros(count, np.bool_)
+    seen = points, views.rotation, views.origins, sensor, borders(directions)
+    given = chunks, seen, config.densest, config.layered, work, non_ground
     parallel_region(mark_non_ground, PHASES, *given, single_thread=single_thread)
     mean = int(work.start[-1]) / max(int(work.used[0]), 1)
     return None if mean > config.layered else non_ground

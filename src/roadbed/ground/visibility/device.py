@@ -97,6 +97,7 @@ class VisibilityDevice:
         found = b.non_ground, next_entry, self._tables, capacity
         steps = (
             ("find_directions", over_points(1), (*points, located, self._seen, *found)),
+            ("find_lone", over_directions, (b.frames, self._seen, b.non_ground, self._tables, capacity)),
             ("mark_directions", over_directions, (*known, self._seen, *found)),
             ("release_road", over_points(_PER_POINT), (*known, self._seen, *found)),
             ("grow_non_ground", over_points(_PER_POINT), (*known, *found)),

@@ -22,6 +22,8 @@ from roadbed.ground.visibility.model import (
     GAP,
     GAP_GROWTH,
     GROUND_SHARE,
+    LONE_HEIGHT,
+    LONE_RANGE,
     NEAR,
     NEAREST,
     RANGE_NOISE,
@@ -96,15 +98,49 @@ def _is_undercut(r, z, other_r, other_z):
 
 
 @inner()
-def _mark_direction(n, ranges, heights, slope, marked, marked_before):
-    """Compare the returns of one direction with each other; `marked` becomes 1 for those that cannot be ground."""
+def _is_lone(own, c, directions, start, seen, most):
+    """Whether no other return of direction c or the next ones is at the range and height of return `own` of c."""
+    first = c - c % directions
+    r, z, found = seen[0, own], seen[1, own], 0
+    for side in (directions - 1, directions, directions + 1):
+        other = first + (c - first + side) % directions
+        begin, end = start[other], start[other + 1]
+        for k in range(begin, end if end - begin <= most else begin):
+            found += (abs(seen[0, k] - r) < LONE_RANGE * r) & (abs(seen[1, k] - z) < LONE_HEIGHT)
+    return found < 2  # it finds itself
+
+
+@inner()
+def find_lone(first, last, directions, start, seen, most, lone, counts):
+    """Of the returns whose beam passed below another of their direction, for a range of directions: set `lone` (N,) for
+    those that ended alone; `counts` gains how many there are, and how many of them are lone."""
+    for c in range(first, last):
+        begin, end = start[c], start[c + 1]
+        if not 1 < end - begin <= most:
+            continue
+        for b in range(begin, end):
+            passed, lone[b] = False, np.uint8(0)
+            for a in range(begin, end):
+                passed |= _is_undercut(seen[0, a], seen[1, a], seen[0, b], seen[1, b])
+            if passed:
+                lone[b] = np.uint8(_is_lone(b, c, directions, start, seen, most))
+                counts[0] += 1
+                counts[1] += lone[b]
+
+
+@inner()
+def _mark_direction(n, ranges, heights, ignored, slope, marked, marked_before):
+    """Compare the returns of one direction with each other; `marked` becomes 1 for those that cannot be ground.
+
+    The beams of `ignored` returns show nothing of the returns above them.
+    """
     for a in range(n):
         slope[a], marked[a] = heights[a] / ranges[a], np.uint8(0)
     for a in range(n):
         r, z = ranges[a], heights[a]
         for b in range(n):
             other_r, other_z = ranges[b], heights[b]
-            if _is_undercut(r, z, other_r, other_z):
+            if ignored[b] == 0 and _is_undercut(r, z, other_r, other_z):
                 marked[a] = np.uint8(1)
             rise, apart = other_z - z, abs(other_r - r)
             if (rise <= RISE) | (apart >= NEAR) | (rise <= STEEP * apart):
@@ -206,13 +242,13 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
 
 
 @inner()
-def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
+def mark_directions(first, last, order, start, seen, lone, most, sparse, has_strays, non_ground):
     """Set `non_ground` for points that cannot be ground, in a range of directions of at most `most` returns each.
 
-    `sparse`: by the rules for a few layers, else by the rule for 16 or 32 layers.
+    `sparse`: by the rules for a few layers, else by the rule for 16 or 32 layers. With strays `lone` ones are ignored.
     """
     ranges, heights, slope, spare = np.empty(most), np.empty(most), np.empty(most), np.empty(most)
-    marked, marked_before = np.empty(most, np.uint8), np.empty(most, np.uint8)
+    marked, marked_before, ignored = np.empty(most, np.uint8), np.empty(most, np.uint8), np.empty(most, np.uint8)
     sorted_order, spare_order = np.empty(most, np.int32), np.empty(most, np.int32)
     for c in range(first, last):
         begin, end = start[c], start[c + 1]
@@ -220,8 +256,9 @@ def mark_directions(first, last, order, start, seen, most, sparse, non_ground):
             continue
         for k in range(begin, end):
             ranges[k - begin], heights[k - begin] = seen[0, k], seen[1, k]
+            ignored[k - begin] = lone[k] if has_strays else np.uint8(0)
         if sparse:
-            _mark_direction(U(end - begin), ranges, heights, slope, marked, marked_before)
+            _mark_direction(U(end - begin), ranges, heights, ignored, slope, marked, marked_before)
         else:
             _mark_foot(np.int64(end - begin), ranges, heights, marked, sorted_order, slope, spare, spare_order)
         for k in range(begin, end):

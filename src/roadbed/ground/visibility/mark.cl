@@ -2,9 +2,10 @@
 // Occlusion filter: compares the returns of one direction with each other, in the local memory of a work-group (one
 // work-item on a CPU device). Twin: `mark_directions` of directions_cpu.py.
 
-// The returns of a direction: point numbers, range and height, slopes of their beams, and which of them are non-ground.
+// The returns of a direction: point numbers, which of them are non-ground, range and height, and slopes of their beams.
 typedef struct {
     LOCAL int *order, *marked;
+    GLOBAL const uchar *ignored;  // by point number: its beam shows nothing of the returns above it; 0: none
     LOCAL double *range, *height, *slope;
 } Direction;
 
@@ -89,13 +90,57 @@ FUNCTION void sort_returns(Direction d, GLOBAL const int *members, GLOBAL const 
 
 #endif
 
+FUNCTION int is_undercut(double r, double z, double other_r, double other_z) {
+    return other_r - r > GAP + GAP_GROWTH * r && z - r * other_z / other_r > BENEATH;
+}
+
+// Whether no other return of a direction or the next ones is at the range and height of a return of that direction.
+FUNCTION int is_lone(Polar own, int cell, GLOBAL const Polar *seen, GLOBAL const int *table) {
+    int first = cell - cell % DIRECTIONS, found = 0;
+    for (int side = DIRECTIONS - 1; side <= DIRECTIONS + 1; ++side) {
+        int other = first + (cell - first + side) % DIRECTIONS, n = table[COUNTS + other];
+        GLOBAL const int *members = table + MEMBERS + other * ROOM;
+        for (int k = 0; n <= MOST * DENSEST && k < n; ++k)
+            found += fabs(seen[members[k]].range - own.range) < LONE_RANGE * own.range &&
+                     fabs(seen[members[k]].height - own.height) < LONE_HEIGHT;
+    }
+    return found < 2;  // it finds itself
+}
+
+// Of the returns of a sparse scan whose beam passed below another of their direction: marks those that ended alone, and
+// counts both.
+KERNEL find_lone(GLOBAL const Frame *frames, GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *tables,
+                 int capacity) {
+    GLOBAL const Frame *frame = &frames[SLOT];
+    GLOBAL int *table = tables + SLOT * TABLE_WORDS;
+    if (!frame->has_non_ground || rule_of(table[RETURNS], table[USED]) != SPARSE_RULE) return;
+    seen += SLOT * capacity, non_ground += SLOT * capacity;
+    int passing = 0, alone = 0;
+    for (int cell = GROUP_ID; cell < frame->sensors * DIRECTIONS; cell += GROUP_COUNT) {
+        GLOBAL const int *members = table + MEMBERS + cell * ROOM;
+        int n = table[COUNTS + cell];
+        EACH(b, n > 1 && n <= MOST * DENSEST ? n : 0) {
+            Polar own = seen[members[b]];
+            int passed = 0;
+            for (int a = 0; a < n && !passed; ++a)
+                passed = is_undercut(seen[members[a]].range, seen[members[a]].height, own.range, own.height);
+            int lone = passed && is_lone(own, cell, seen, table);
+            non_ground[members[b]] = (uchar)lone;
+            passing += passed, alone += lone;
+        }
+    }
+    if (passing) ATOMIC_ADD(&table[PASSED], passing);
+    if (alone) ATOMIC_ADD(&table[LONE], alone);
+}
+
 // Marks returns that a beam passed below, and returns above each other with all between them.
 FUNCTION void mark_above(Direction d, int n) {
     EACH(a, n) {
         double r = d.range[a], z = d.height[a];
         for (int b = 0; b < n; ++b) {
             double other_r = d.range[b], other_z = d.height[b];
-            if (other_r - r > GAP + GAP_GROWTH * r && z - r * other_z / other_r > BENEATH) d.marked[a] = 1;
+            int counts = !d.ignored || !d.ignored[d.order[b]];
+            if (counts && is_undercut(r, z, other_r, other_z)) d.marked[a] = 1;
             double rise = other_z - z, apart = fabs(other_r - r);
             if (rise <= RISE || apart >= NEAR || rise <= STEEP * apart) continue;
             double low_r = fmin(r, other_r) - NEAR, high_r = fmax(r, other_r) + NEAR;
@@ -154,13 +199,15 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const double *views, G
                        int capacity) {
     LOCAL_ARRAY int order[ROOM], marked[ROOM];
     LOCAL_ARRAY double range[ROOM], height[ROOM], slope[ROOM];
-    Direction d = {order, marked, range, height, slope};
+    Direction d = {order, marked, 0, range, height, slope};
     GLOBAL const Frame *frame = &frames[SLOT];
     if (!frame->has_non_ground) return;
     GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
     int rule = rule_of(table[RETURNS], table[USED]), most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
+    int lone = table[LONE];
+    if (lone >= LONE_FEWEST && (double)lone > LONE_SHARE * (double)table[PASSED]) d.ignored = non_ground;
     if (GLOBAL_ID == 0) table[RULE] = rule;
     if (rule == DENSE) return;
     for (int cell = GROUP_ID; cell < frame->sensors * DIRECTIONS; cell += GROUP_COUNT) {

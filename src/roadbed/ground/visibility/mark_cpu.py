@@ -8,8 +8,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.visibility.directions_cpu import find_directions, mark_directions, sort_by_direction
-from roadbed.ground.visibility.model import MOST, SQUARES
+from roadbed.ground.visibility.directions_cpu import (
+    find_directions,
+    find_lone,
+    mark_directions,
+    sort_by_direction,
+)
+from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -24,20 +29,23 @@ class Work(NamedTuple):
     start: np.ndarray  # (cells + 1,) where each cell begins in `order`; zeros before
     order: np.ndarray  # (N,) points sorted by cell
     seen: np.ndarray  # (2, N) ranges and heights in that order
+    lone: np.ndarray  # (N,) in that order: the beam passed below another return and ended alone
+    passed: np.ndarray  # (chunks, 2) number of such beams, and of those that ended alone; zeros before
     used: np.ndarray  # (1,) number of cells with points
     squares: np.ndarray  # (2, SQUARES^2) heads of the lists of road and of non-ground returns; zeros before
     next_entry: np.ndarray  # (N,) of the linked lists
 
     @classmethod
-    def of(cls, count: int, cells: int) -> Work:
-        """Arrays for `count` points and `cells` cells."""
+    def of(cls, count: int, cells: int, chunks: int) -> Work:
+        """Arrays for `count` points and `cells` cells, shared by threads in chunks."""
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
         range_height, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
         start, squares = np.zeros(cells + 1, np.int32), np.zeros((2, SQUARES**2), np.int32)
-        return cls(whole[0], range_height, level, start, whole[1], seen[5:], np.zeros(1, np.int32), squares, whole[2])
+        lone, passed, used = np.empty(count, np.uint8), np.zeros((chunks, 2), np.int64), np.zeros(1, np.int32)
+        return cls(whole[0], range_height, level, start, whole[1], seen[5:], lone, passed, used, squares, whole[2])
 
 
-FIND, SORT, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = range(8)
+FIND, SORT, LONE, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = range(9)
 
 
 @njit(cache=True, nogil=True)
@@ -62,10 +70,18 @@ def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_groun
                 find_directions(first, last, views, work.cell, work.range_height, work.level)
             elif phase == SORT:
                 work.used[0] = sort_by_direction(work.cell, work.range_height, work.start, work.order, work.seen)
+            elif phase == LONE:
+                if mean <= densest:
+                    directions, most = views[4].shape[0] - 1, MOST * densest
+                    given = directions, work.start, work.seen, most, work.lone, work.passed[chunk]
+                    find_lone(first_cell, last_cell, *given)
             elif phase == MARK:
                 sparse = mean <= densest
                 most = MOST * (densest if sparse else layered)
-                mark_directions(first_cell, last_cell, work.order, work.start, work.seen, most, sparse, non_ground)
+                lone = work.passed[:, 1].sum()
+                has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * work.passed[:, 0].sum()
+                given = work.order, work.start, work.seen, work.lone, most, sparse, has_strays
+                mark_directions(first_cell, last_cell, *given, non_ground)
             elif phase == LIST_ROAD:
                 ordered = work.order[: work.start[cells]]
                 list_road(ordered, work.level, work.squares[0], work.next_entry, non_ground)

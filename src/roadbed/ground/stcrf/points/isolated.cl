@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Isolated returns below the ground, from reflections and multipath: they must not shape the surface. Twin:
-// isolated_cpu.py. `levels` holds each node's level, and with what its points are compared.
+// isolated_cpu.py. `levels` holds each node's level, and which of its points are compared with others.
 
-#define ONLY_OWN 1.0f  // its own level,
-#define ONLY_AROUND 2.0f  // the levels around,
-#define NOTHING_BELOW 0.0f  // nothing
+#define NO_POINT 0.0f
+#define LOW_POINTS 1.0f  // those below the levels around
+#define ALL_POINTS 2.0f  // a node without a band
 
 #if LANES > 1
 #define LEVEL_TASKS (GROUP / LANES)
@@ -67,7 +67,7 @@ KERNEL find_levels(GLOBAL const int2 *segments, GLOBAL const float4 *sorted, GLO
         BARRIER();
         if (mine && lane == 0) {
             float found = looks ? level_of(counts + slot * (LEVEL_BINS + 1), low) : count < LEVEL_FEWEST ? NO_LEVEL : low;
-            float rule = found == NO_LEVEL ? ONLY_AROUND : low < found - LEVEL_DEPTH ? ONLY_OWN : NOTHING_BELOW;
+            float rule = found == NO_LEVEL ? ALL_POINTS : looks ? LOW_POINTS : NO_POINT;
             levels[2 * (SLOT * NODES + node)] = found > NO_LEVEL ? found : count ? high : NO_LEVEL;
             levels[2 * (SLOT * NODES + node) + 1] = rule;
         }
@@ -75,26 +75,38 @@ KERNEL find_levels(GLOBAL const int2 *segments, GLOBAL const float4 *sorted, GLO
     }
 }
 
-// The highest level around a node, lowered by a slope for nodes farther away.
-FUNCTION float highest_level(GLOBAL const float *levels, int row, int column) {
-    float top = NO_LEVEL;
-    for (int y = max(row - ISOLATED_REACH, 0); y < min(row + ISOLATED_REACH + 1, ROWS); ++y)
-        for (int x = max(column - ISOLATED_REACH, 0); x < min(column + ISOLATED_REACH + 1, COLUMNS); ++x) {
-            int away = max(y > row ? y - row : row - y, x > column ? x - column : column - x);
-            top = fmax(top, levels[2 * (y * COLUMNS + x)] - LEVEL_SLOPE * SPACING * (float)away);
+// The highest level of a node and of those around, lowered by a slope for nodes farther away. A steeper rise than
+// STEEPEST_LEVEL is a wall.
+FUNCTION float highest_level(GLOBAL const float *levels, int row, int column, int reach) {
+    float own = levels[2 * (row * COLUMNS + column)], top = own;
+    for (int y = max(row - reach, 0); y < min(row + reach + 1, ROWS); ++y)
+        for (int x = max(column - reach, 0); x < min(column + reach + 1, COLUMNS); ++x) {
+            float away = (float)max(y > row ? y - row : row - y, x > column ? x - column : column - x) * SPACING;
+            top = fmax(top, fmin(levels[2 * (y * COLUMNS + x)], own + STEEPEST_LEVEL * away) - LEVEL_SLOPE * away);
         }
     return top;
 }
 
-// Slope of the levels of three nodes in a row, of which some may have none.
-FUNCTION float level_difference(float low, float middle, float high) {
-    if (low > NO_LEVEL && high > NO_LEVEL) return (high - low) / (2.0f * SPACING);
-    if (low > NO_LEVEL) return (middle - low) / SPACING;
-    return high > NO_LEVEL ? (high - middle) / SPACING : 0.0f;
+// Whether three levels in a row rise or fall like a slope: beside a wall they rise on one side only.
+FUNCTION int rises(float before, float here, float after) {
+    float first = fabs(here - before), second = fabs(after - here);
+    int one_way = (here > before) == (after > here);
+    return one_way && fmin(first, second) > LEVEL_SLOPE * SPACING && fmax(first, second) <= STEEPEST_LEVEL * SPACING;
 }
 
-// 0: others lie at the height of point p, 1: it is alone below a surface, 2: below a thin one.
-FUNCTION int judge_isolated(int alike, const int *layers) {
+// Whether the levels rise through a node, from one side to the other.
+FUNCTION int is_slope(GLOBAL const float *levels, int row, int column) {
+    GLOBAL const float *own = levels + 2 * (row * COLUMNS + column);
+    if (row == 0 || column == 0 || row == ROWS - 1 || column == COLUMNS - 1) return 0;
+    return rises(own[-2], own[0], own[2]) || rises(own[-2 * COLUMNS], own[0], own[2 * COLUMNS]);
+}
+
+#define NOT_ALONE 0
+#define ALONE 1  // below a surface
+#define UNDER_SURFACE 2  // below a thin one, with no other at its height
+#define LONE 3  // next to none are at its height, but no surface lies above it either
+
+FUNCTION int judge_isolated(int alike, int wide, const int *layers) {
     int most = 0, total = layers[ISOLATED_LAYERS - 1], on_surface = 0;
     for (int k = 0; k < ISOLATED_LAYERS - 1; ++k) {
         most = max(most, layers[k] + layers[k + 1]);
@@ -104,17 +116,17 @@ FUNCTION int judge_isolated(int alike, const int *layers) {
         if (layers[k] > 0 && (float)(layers[k] + layers[k + 1]) >= ISOLATED_LOWEST * (float)most)
             on_surface = layers[k] + layers[k + 1];
     float allowed = fmax(ISOLATED_SHARE * (float)on_surface, on_surface >= ISOLATED_LONE ? 1.0f : 0.0f);
-    if (on_surface < ISOLATED_FEWEST || (float)alike > allowed) return 0;
-    return on_surface >= ISOLATED_LONE && (float)on_surface > THIN_SURFACE * (float)total ? 2 : 1;
+    if (on_surface < ISOLATED_FEWEST || (float)alike > allowed) return alike <= 1 ? LONE : NOT_ALONE;
+    int thin = on_surface >= ISOLATED_LONE && (float)on_surface > THIN_SURFACE * (float)total;
+    return thin && wide == 0 ? UNDER_SURFACE : ALONE;
 }
 
-FUNCTION int compare_point(float4 p, int row, int column, int reach, float slope_x, float slope_y,
-                           GLOBAL const int2 *segments, GLOBAL const float4 *sorted) {
-    int top = max(row - reach, 0), bottom = min(row + reach + 1, ROWS), most = 0, alike = -1;  // the point finds itself
+FUNCTION int compare_point(float4 p, int row, int column, int reach, GLOBAL const int2 *segments,
+                           GLOBAL const float4 *sorted) {
+    int top = max(row - reach, 0), bottom = min(row + reach + 1, ROWS), alike = -1, wide = -1;  // the point finds itself
     int left = max(column - reach, 0), right = min(column + reach + 1, COLUMNS), layers[ISOLATED_LAYERS];
+    float most = fmax((float)ISOLATED_LONE, ISOLATED_MOST * (float)segments[row * COLUMNS + column].y);
     for (int k = 0; k < ISOLATED_LAYERS; ++k) layers[k] = 0;
-    for (int y = top; y < bottom; ++y)
-        for (int x = left; x < right; ++x) most += segments[y * COLUMNS + x].y;
     for (int y = top; y < bottom; ++y)
         for (int x = left; x < right; ++x) {
             int2 segment = segments[y * COLUMNS + x];
@@ -123,14 +135,30 @@ FUNCTION int compare_point(float4 p, int row, int column, int reach, float slope
                 float4 q = sorted[k];
                 float u = q.x + east, v = q.y + north, d = q.z - p.z, aside = fmax(fabs(u), fabs(v));
                 if (aside > ISOLATED_RADIUS) continue;
-                float over = d - u * slope_x - v * slope_y, tolerance = aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE;
-                alike += aside <= ISOLATED_ALIKE_RADIUS && (fabs(d) <= tolerance || fabs(over) <= tolerance);
-                if (fabs(d) > tolerance && over > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE && over < ISOLATED_DEEPEST)
-                    ++layers[min((int)(over * (1.0f / ISOLATED_LAYER)), ISOLATED_LAYERS - 1)];
+                int is_alike = fabs(d) <= aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE;
+                alike += is_alike && aside <= ISOLATED_ALIKE_RADIUS;
+                wide += is_alike && aside <= ISOLATED_WIDE_RADIUS;
+                if (d > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE && d < ISOLATED_DEEPEST)
+                    ++layers[min((int)(d * (1.0f / ISOLATED_LAYER)), ISOLATED_LAYERS - 1)];
+                if ((float)alike > most) return NOT_ALONE;
             }
-            if (alike > 1 && (float)alike > ISOLATED_SHARE * (float)most) return 0;
         }
-    return judge_isolated(alike, layers);
+    return judge_isolated(alike, wide, layers);
+}
+
+// Whether the ray from the sensor to a return of a node passed below the level of another one with a band.
+FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels, float4 p, int row, int column) {
+    float x = p.x + ((float)column + 0.5f) * SPACING, y = p.y + ((float)row + 0.5f) * SPACING;
+    float east = frame->translation[0] - x, north = frame->translation[1] - y, up = frame->translation[2] - p.z;
+    float far = fmax(fabs(east), fabs(north)) / SPACING;
+    for (int i = 1; i < min(RAY_NODES, (int)far); ++i) {
+        float part = (float)i / far, there_x = (x + east * part) / SPACING, there_y = (y + north * part) / SPACING;
+        if (!(there_x >= 0.0f && there_y >= 0.0f && there_x < (float)COLUMNS && there_y < (float)ROWS)) continue;
+        GLOBAL const float *node = levels + 2 * ((int)there_y * COLUMNS + (int)there_x);
+        float over = node[0] - (p.z + up * part);
+        if (over > RAY_DEPTH && over < ISOLATED_DEEPEST && node[0] < frame->translation[2] && node[1] != ALL_POINTS) return 1;
+    }
+    return 0;
 }
 
 // Marks of all points, which hold NON_GROUND where the occlusion filter has run. cursors[6], [7]: returns below a thin
@@ -146,20 +174,19 @@ KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, G
         int node = (int)BITS_OF(p.w), mark = frame->has_non_ground ? marks[i] & NON_GROUND : 0;
         if (node >= 0) {
             int row = node / COLUMNS, column = node % COLUMNS, counts = small || is_sampled(node);
-            float own = levels[2 * node], rule = levels[2 * node + 1];
-            float limit = (rule == ONLY_AROUND ? highest_level(levels, row, column) : own) - LEVEL_DEPTH;
+            float rule = levels[2 * node + 1], limit = -NO_LEVEL;
+            int reach = ISOLATED_REACH;
             returns += counts;
-            if (rule != NOTHING_BELOW && p.z < limit) {
-                float slope_x = 0.0f, slope_y = 0.0f;
-                if (row > 0 && column > 0 && row < ROWS - 1 && column < COLUMNS - 1) {
-                    slope_x = level_difference(levels[2 * node - 2], own, levels[2 * node + 2]);
-                    slope_y = level_difference(levels[2 * (node - COLUMNS)], own, levels[2 * (node + COLUMNS)]);
-                    if (fmax(fabs(slope_x), fabs(slope_y)) > STEEPEST_LEVEL) slope_x = slope_y = 0.0f;
-                }
-                int reach = segments[node].y >= ISOLATED_ENOUGH ? 0 : ISOLATED_REACH;
-                int found = compare_point(p, row, column, reach, slope_x, slope_y, segments, sorted);
+            if (rule == LOW_POINTS) {
+                if (segments[node].y >= ISOLATED_ENOUGH && !is_slope(levels, row, column)) reach = 0;
+                limit = highest_level(levels, row, column, reach) - LEVEL_DEPTH;
+            }
+            if (rule != NO_POINT && p.z < limit) {
+                int found = compare_point(p, row, column, reach, segments, sorted);
+                if (found == LONE)
+                    found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
                 if (found) mark |= ISOLATED;
-                strays += counts && found == 2;
+                strays += counts && found == UNDER_SURFACE;
             }
         }
         marks[i] = (uchar)mark;

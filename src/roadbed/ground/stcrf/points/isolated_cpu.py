@@ -3,7 +3,8 @@
 """Isolated returns below the ground, from reflections and multipath: they must not shape the surface.
 
 Around a stray return many others lie on one layer above it, and next to none at its own height. A pit, a ditch or a
-road below a bridge is a surface of its own: there a return has many others at its height.
+road below a bridge is a surface of its own: there a return has many others at its height. Far away no others may lie
+around a stray: there it is one if its ray passed below ground that was seen.
 Twin: isolated.cl.
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from roadbed.core.geometry import Float32
 from roadbed.ground.stcrf.arrays import Int32, Shape, SortedPoints
 from roadbed.ground.stcrf.model import (
     FEWEST_STRAYS,
@@ -27,8 +29,10 @@ from roadbed.ground.stcrf.model import (
     ISOLATED_LAYERS,
     ISOLATED_LONE,
     ISOLATED_LOWEST,
+    ISOLATED_MOST,
     ISOLATED_RADIUS,
     ISOLATED_SHARE,
+    ISOLATED_WIDE_RADIUS,
     LEVEL_BINS,
     LEVEL_DEPTH,
     LEVEL_FEWEST,
@@ -37,6 +41,8 @@ from roadbed.ground.stcrf.model import (
     LEVEL_SLOPE,
     NO_LEVEL,
     NON_GROUND,
+    RAY_DEPTH,
+    RAY_NODES,
     SAMPLE_BLOCK,
     SAMPLE_BLOCKS,
     SMALL_SCAN,
@@ -101,9 +107,9 @@ def _is_near_sample(row, column, margin):
 
 @inner()
 def _find_levels(first_active, last_active, points, columns, margin, lowest, level, counts):
-    """The level of each of some active nodes, and its lowest point if that lies below; -NO_LEVEL: it does not.
+    """The level of each of some active nodes, and its lowest point; -NO_LEVEL: it is flat, with no point below.
 
-    Of a node without a band, the level is its highest point, and its lowest one is compared with the nodes around.
+    Of a node without a band the level is its highest point, and NO_LEVEL stands for its lowest: all are compared.
     With a `margin`, only of the nodes up to so far from sampled blocks.
     """
     start, z, nodes = points.start, points.z, points.active_nodes.nodes
@@ -113,55 +119,54 @@ def _find_levels(first_active, last_active, points, columns, margin, lowest, lev
             continue
         first, last = U(start[c]), U(start[c + U(1)])
         low, high = _extent(z, first, last)
-        few = last - first < U(LEVEL_FEWEST)
-        found = low
-        if few or high - low > LEVEL_DEPTH:
-            found = NO_LEVEL if few else _level(z, first, last, low, counts)
-        level[c] = found if found > NO_LEVEL else high
-        lowest[c] = NO_LEVEL if found == NO_LEVEL else low if low < found - LEVEL_DEPTH else -NO_LEVEL
+        found, lowest[c] = low, -NO_LEVEL
+        if last - first < U(LEVEL_FEWEST):
+            found = NO_LEVEL
+        elif high - low > LEVEL_DEPTH:
+            found, lowest[c] = _level(z, first, last, low, counts), low
+        if found == NO_LEVEL:
+            found, lowest[c] = high, NO_LEVEL
+        level[c] = found
 
 
 @merged()
 def _highest_level(level, row, column, shape, reach):
-    """The highest level around a node, lowered by a slope for nodes farther away."""
-    top = NO_LEVEL
+    """The highest level of a node and of those around, lowered by a slope for nodes farther away. A steeper rise than
+    STEEPEST_LEVEL is a wall."""
+    own = level[row * shape.columns + column]
+    top = own
     for y in range(max(row - reach, 0), min(row + reach + 1, shape.rows)):
         for x in range(max(column - reach, 0), min(column + reach + 1, shape.columns)):
-            away = max(abs(y - row), abs(x - column))
-            top = max(top, level[y * shape.columns + x] - LEVEL_SLOPE * shape.spacing * F(away))
+            away, c = F(max(abs(y - row), abs(x - column))) * shape.spacing, y * shape.columns + x
+            top = max(top, min(level[c], own + STEEPEST_LEVEL * away) - LEVEL_SLOPE * away)
     return top
 
 
 @inlined()
-def _difference(level, before, here, after, spacing):
-    """Slope of the levels of three nodes in a row, of which some may have none."""
-    low, middle, high = level[before], level[here], level[after]
-    if low > NO_LEVEL and high > NO_LEVEL:
-        return (high - low) / (F(2) * spacing)
-    if low > NO_LEVEL:
-        return (middle - low) / spacing
-    return (high - middle) / spacing if high > NO_LEVEL else F(0)
+def _rises(before, here, after, spacing):
+    """Whether three levels in a row rise or fall like a slope: beside a wall they rise on one side only."""
+    first, second = abs(here - before), abs(after - here)
+    one_way = (here > before) == (after > here)
+    return one_way and min(first, second) > LEVEL_SLOPE * spacing and max(first, second) <= STEEPEST_LEVEL * spacing
 
 
 @merged()
-def _slope(level, row, column, shape):
-    """Slope of the levels around a node with points; level where it is too steep to be believed, or at the border."""
+def _is_slope(level, row, column, shape):
+    """Whether the levels rise through a node, from one side to the other."""
     c, columns = row * shape.columns + column, shape.columns
     if row == 0 or column == 0 or row == shape.rows - 1 or column == columns - 1:
-        return F(0), F(0)
-    slope_x = _difference(level, c - 1, c, c + 1, shape.spacing)
-    slope_y = _difference(level, c - columns, c, c + columns, shape.spacing)
-    if max(abs(slope_x), abs(slope_y)) > STEEPEST_LEVEL:
-        return F(0), F(0)
-    return slope_x, slope_y
+        return False
+    across = _rises(level[c - 1], level[c], level[c + 1], shape.spacing)
+    return across or _rises(level[c - columns], level[c], level[c + columns], shape.spacing)
 
 
-NOT_ALONE, ALONE, UNDER_SURFACE = 0, 1, 2
+NOT_ALONE, ALONE, UNDER_SURFACE, LONE = 0, 1, 2, 3
 
 
 @merged()
-def _judge(alike, layers):
-    """Whether a return with so many others at its height is alone below a surface, and below a thin one."""
+def _judge(alike, wide, layers):
+    """Whether a return with `alike` others at its height is alone below a surface; and with none of the `wide` ones
+    below a thin surface. LONE: next to none are at its height, but no surface lies above it either."""
     most = total = 0
     for layer in range(ISOLATED_LAYERS - 1):
         most = max(most, layers[layer] + layers[layer + 1])
@@ -175,21 +180,21 @@ def _judge(alike, layers):
             break
     allowed = max(ISOLATED_SHARE * F(surface), F(1) if surface >= ISOLATED_LONE else F(0))
     if surface < ISOLATED_FEWEST or F(alike) > allowed:
-        return NOT_ALONE
+        return LONE if alike <= 1 else NOT_ALONE
     thin = surface >= ISOLATED_LONE and F(surface) > THIN_SURFACE * F(total)
-    return UNDER_SURFACE if thin else ALONE
+    return UNDER_SURFACE if thin and wide == 0 else ALONE
 
 
 @inner()
-def _compare(k, points, row, column, shape, reach, slope, codes, layers):
-    """Point k with the returns around it, in heights over the slope of the levels: see `_judge`."""
+def _compare(k, points, row, column, shape, reach, codes, layers):
+    """Point k with the returns around it: see `_judge`."""
     start, xs, ys, zs, spacing = points.start, points.x, points.y, points.z, shape.spacing
     top, bottom = max(row - reach, 0), min(row + reach + 1, shape.rows)
     left, right = max(column - reach, 0), min(column + reach + 1, shape.columns)
-    most = np.int64(0)
-    for y in range(top, bottom):
-        most += start[y * shape.columns + right] - start[y * shape.columns + left]
-    x0, y0, z0, alike, nothing = xs[k], ys[k], zs[k], np.int64(-1), splat(F(0))  # the point finds itself
+    c = row * shape.columns + column
+    most = max(F(ISOLATED_LONE), ISOLATED_MOST * F(start[c + 1] - start[c]))
+    x0, y0, z0, nothing = xs[k], ys[k], zs[k], splat(F(0))
+    alike = wide = np.int64(-1)  # the point finds itself
     layers[:] = 0
     across = right - left
     own = (row - top) * across + column - left
@@ -201,28 +206,44 @@ def _compare(k, points, row, column, shape, reach, slope, codes, layers):
         for q in range(U(start[c]), end, STEP):
             u, v, d = load(xs, q) + east, load(ys, q) + north, load(zs, q) - z0
             aside = maximum(maximum(u, nothing - u), maximum(v, nothing - v))
-            over, near = d - u * slope[0] - v * slope[1], (aside <= ISOLATED_RADIUS) & (lane_indices() < F(end - q))
-            tolerance = aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE
-            is_other = maximum(d, nothing - d) > tolerance
-            close = near & (aside <= ISOLATED_ALIKE_RADIUS)
-            alike += count_true(close) - count_true(close & is_other & (maximum(over, nothing - over) > tolerance))
-            above = near & is_other & (over > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE) & (over < ISOLATED_DEEPEST)
+            near = (aside <= ISOLATED_RADIUS) & (lane_indices() < F(end - q))
+            is_alike = near & (maximum(d, nothing - d) <= aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE)
+            alike += count_true(is_alike & (aside <= ISOLATED_ALIKE_RADIUS))
+            wide += count_true(is_alike & (aside <= ISOLATED_WIDE_RADIUS))
+            above = near & (d > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE) & (d < ISOLATED_DEEPEST)
             if mask_bits(above):
-                store(codes, 0, compress(above, to_int32(over * (F(1) / ISOLATED_LAYER))))
+                store(codes, 0, compress(above, to_int32(d * (F(1) / ISOLATED_LAYER))))
                 for i in range(count_true(above)):
                     layers[U(min(codes[i], ISOLATED_LAYERS - 1))] += 1
-        if alike > 1 and F(alike) > ISOLATED_SHARE * F(most):
-            return NOT_ALONE
-    return _judge(alike, layers)
+            if F(alike) > most:
+                return NOT_ALONE
+    return _judge(alike, wide, layers)
 
 
 @inner()
-def _mark(first_active, last_active, points, shape, reach, sample, room, seen):
+def _passed_below(x, y, z, origin, level, lowest, shape):
+    """Whether the ray from the sensor at `origin` to a return passed below the level of a node with a band."""
+    east, north, up = origin[0] - x, origin[1] - y, origin[2] - z
+    far = max(abs(east), abs(north)) / shape.spacing
+    for i in range(1, min(RAY_NODES, np.int64(far))):
+        part = F(i) / far
+        column, row = (x + east * part) / shape.spacing, (y + north * part) / shape.spacing
+        if column >= F(0) and row >= F(0) and column < F(shape.columns) and row < F(shape.rows):
+            c = np.int64(row) * shape.columns + np.int64(column)
+            over = level[c] - (z + up * part)
+            if over > RAY_DEPTH and over < ISOLATED_DEEPEST and level[c] < origin[2] and lowest[c] != NO_LEVEL:
+                return True
+    return False
+
+
+@inner()
+def _mark(first_active, last_active, points, shape, reach, sample, origin, room, seen):
     """Mark the isolated points of some active nodes, or of those of sampled blocks. `seen` gains how many lie below a
     thin surface, and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
     start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
-    small = start[start.shape[0] - 1] < SMALL_SCAN
+    small, half, spacing = start[start.shape[0] - 1] < SMALL_SCAN, F(0.5), shape.spacing
+    has_rays = not sample and origin.shape[0] > 0
     for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         row = c // shape.columns
@@ -233,24 +254,28 @@ def _mark(first_active, last_active, points, shape, reach, sample, room, seen):
         seen[1] += start[c + 1] - start[c] if counts else 0
         if lowest[c] == -NO_LEVEL:
             continue
-        limit = level[c] - LEVEL_DEPTH
-        if lowest[c] == NO_LEVEL:
-            limit = _highest_level(level, row, column, shape, reach) - LEVEL_DEPTH
-        slope = _slope(level, row, column, shape)
-        around = np.int64(0) if start[c + 1] - start[c] >= ISOLATED_ENOUGH else reach
-        for k in range(U(start[c]), U(start[c + 1])):
+        limit, around = -NO_LEVEL, reach
+        if lowest[c] > NO_LEVEL:
+            level_ground = start[c + 1] - start[c] >= ISOLATED_ENOUGH and not _is_slope(level, row, column, shape)
+            around = np.int64(0) if level_ground else reach
+            limit = _highest_level(level, row, column, shape, around) - LEVEL_DEPTH
+        for k in range(U(start[c]), U(start[c + 1]) if lowest[c] < limit else U(0)):
             if z[k] < limit:
-                found = _compare(k, points, row, column, shape, around, slope, codes, layers)
+                found = _compare(k, points, row, column, shape, around, codes, layers)
+                if found == LONE:
+                    x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
+                    below = has_rays and _passed_below(x, y, z[k], origin, level, lowest, shape)
+                    found = ALONE if below else NOT_ALONE
                 mark[k] |= ISOLATED if found != NOT_ALONE else np.uint8(0)
                 seen[0] += counts and found == UNDER_SURFACE
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)
-def _mark_isolated(tasks, chunks, points, shape, reach, sample, room):
+def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
     """Add ISOLATED to the marks of returns that lie alone below others; with `sample`, in sampled blocks only.
 
-    `chunks` are ranges of rows of nodes; `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and
-    (chunks, 2) counts.
+    `chunks` are ranges of rows of nodes; `origin` is the sensor's, (3,) or (0,) where there is not one for all points;
+    `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts.
     """
     parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
     counts, layers = np.empty(LEVEL_BINS + 1, np.int32), np.empty(ISOLATED_LAYERS, np.int32)
@@ -262,7 +287,7 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, room):
             if phase == 0:
                 _find_levels(first, last, points, shape.columns, margin, lowest, level, counts)
             else:
-                _mark(first, last, points, shape, reach, sample, scratch, seen[part])
+                _mark(first, last, points, shape, reach, sample, origin, scratch, seen[part])
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -274,20 +299,23 @@ class IsolatedReturns:
         self._shape, self._reach = shape, isolated_reach(float(shape.spacing))
         self._lowest, self._level = np.empty((2, shape.rows * shape.columns), np.float32)
 
-    def mark(self, points: SortedPoints, chunks: Int32, single_thread: bool) -> None:
-        """Mark them as ISOLATED, in a scan that has strays. `chunks` are ranges of rows that cost about the same."""
+    def mark(self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool) -> None:
+        """Mark them as ISOLATED, in a scan that has strays. `chunks` are ranges of rows that cost about the same;
+        `origin`: see `_mark_isolated`."""
         count = int(points.start[-1])
-        if not self._has_strays(points, chunks, single_thread, sample=count >= SMALL_SCAN):
+        if not self._has_strays(points, chunks, origin, single_thread, sample=count >= SMALL_SCAN):
             points.mark[:count] &= NON_GROUND
         elif count >= SMALL_SCAN:
-            self._has_strays(points, chunks, single_thread, sample=False)
+            self._has_strays(points, chunks, origin, single_thread, sample=False)
 
-    def _has_strays(self, points: SortedPoints, chunks: Int32, single_thread: bool, sample: bool) -> bool:
+    def _has_strays(
+        self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool, sample: bool
+    ) -> bool:
         """Mark isolated returns everywhere or in a sample of the nodes; whether some lie below a thin surface."""
         seen = np.zeros((len(chunks) - 1, 2), np.int64)
         self._level.fill(NO_LEVEL)
         room = self._lowest, self._level, seen
-        given = chunks, points, self._shape, self._reach, np.bool_(sample), room
+        given = chunks, points, self._shape, self._reach, np.bool_(sample), origin, room
         parallel_region(_mark_isolated, _PHASES, *given, single_thread=single_thread)
         strays, returns = seen.sum(axis=0).tolist()
         return bool(strays >= FEWEST_STRAYS and np.float32(strays) >= STRAY_SHARE * np.float32(returns))
