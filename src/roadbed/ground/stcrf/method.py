@@ -16,6 +16,7 @@ from roadbed.config import Config, VehicleConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Moving, Scan
+from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask import EgoMask
@@ -25,8 +26,9 @@ from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
-from roadbed.ground.visibility.cpu import non_ground_points
+from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.device import can_find
+from roadbed.ground.visibility.floor import resolves_faces
 from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.ground.visibility.views import applies_to, views_of
 from roadbed.mapping.information import SurfaceParameters
@@ -201,14 +203,23 @@ class Stcrf:
         warm: bool = False,
         ego: NDArray[np.bool_] | EgoQuery | None = None,
     ) -> FrameInput:
-        """Input of a frame; the occlusion filter runs here for an engine that cannot run it."""
+        """Input of a frame; the occlusion filter runs here for low sensors and for an engine that cannot run it."""
         moving_mask = None if moving is None else pose.mask(*moving)
         views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
-        if views is None or self._device_filters:
+        on_faces = self._steep_faces(scan, mounting.T_vehicle_sensor)
+        if on_faces is None and (views is None or self._device_filters):
             exclude = Exclusion(ego, views)
         else:
-            exclude = Exclusion(ego, non_ground_points(to_host(scan.points), views, VisibilityModel()))
+            found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())
+            exclude = Exclusion(ego, on_faces if found is None else found if on_faces is None else found | on_faces)
         return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude)
+
+    def _steep_faces(self, scan: Scan, T_vehicle_sensor: Pose) -> NDArray[np.bool_] | None:
+        """(N,) points on steep faces around a low sensor on an even floor; None for other scans."""
+        ground = self.config.ground
+        if not (ground.uses("visibility") and resolves_faces(scan, T_vehicle_sensor, ground.labels.highest)):
+            return None
+        return steep_faces(to_host(scan.points), T_vehicle_sensor.rotation)
 
 
 def _engine(
