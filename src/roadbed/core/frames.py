@@ -218,6 +218,7 @@ class Mounting:
     T_vehicle_sensor: Pose  # m
     estimated: bool  # False: given by the user
     quality: float = 1.0  # 0 (nothing found) to 1
+    table: float = 0.0  # m over the ground: level of the table or shelf that the sensor stands on; 0: it does not
 
     @property
     def height(self) -> float:

@@ -46,7 +46,7 @@ def ground() -> None:
     body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # contains returns
     GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
     low = Pose.from_euler(z=0.4)
-    GroundFilter()(Scan(_scan(0).points * np.float32([1, 1, 0.4 / _HEIGHT]), T_vehicle_sensor=low))
+    GroundFilter()(Scan(_scan(0).points * np.array([1, 1, 0.4 / _HEIGHT], np.float32), T_vehicle_sensor=low))
     planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # kernels of the accelerators' prior
 
 

@@ -14,7 +14,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
-from roadbed.ground.mounting.level_surfaces import in_words, level_surfaces, why_not_ground
+from roadbed.ground.mounting.level_surfaces import floor_and_table, in_words, level_surfaces, why_not_ground
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
 
 _RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
@@ -32,6 +32,8 @@ _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
 _DOUBTFUL, _SURE = 0.3, 0.8  # quality below which a mounting is doubtful, and from which it is not
+_FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
+_LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehicle frame
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
@@ -97,6 +99,7 @@ class _Sight:
     plane: Plane
     heights: tuple[float, float] = _ANY_HEIGHT  # m, where it was looked for
     note: str = ""
+    table: float = 0.0  # m over that plane, where the sensor stands on a table
 
 
 class MountingEstimator:
@@ -107,6 +110,7 @@ class MountingEstimator:
         side = math.ceil(2 * _RADIUS / _CELL)
         self._cells = np.empty((3, side * side), np.float64)
         self._T_level_sensor, self._heights = Pose.identity(), _USUAL_HEIGHTS  # of the planes below
+        self._table = 0.0  # m, as of the sight that they began with
         self._planes: list[Plane] = []
         self._checks: list[Plane] = []
         self._scans = 0
@@ -115,7 +119,7 @@ class MountingEstimator:
     def estimate(self, points: Float32) -> tuple[Mounting, str]:
         """From one scan alone, points in the sensor frame; with a note where something is unusual."""
         sight = self._look(points)
-        return self._mounting(sight.T_level_sensor, sight.plane), sight.note
+        return self._mounting(sight.T_level_sensor, sight.plane, sight.table), sight.note
 
     def track(self, points: Float32) -> tuple[Mounting, str]:
         """The median over the first good scans of a drive, checked now and then; a note when it had to be replaced."""
@@ -125,8 +129,8 @@ class MountingEstimator:
             sight = self._look(points)
             note = sight.note
             if sight.plane.quality == 0:
-                return self._mounting(sight.T_level_sensor, sight.plane), note
-            self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
+                return self._mounting(sight.T_level_sensor, sight.plane, sight.table), note
+            self._T_level_sensor, self._heights, self._table = sight.T_level_sensor, sight.heights, sight.table
             self._planes, self._kept = [sight.plane], None
         elif len(self._planes) < _FIRST_SCANS:
             plane = self._plane(self._levelled(points), self._heights)
@@ -138,7 +142,7 @@ class MountingEstimator:
             self._kept = None
         if self._kept is None:
             median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
-            self._kept = self._mounting(self._T_level_sensor, median)
+            self._kept = self._mounting(self._T_level_sensor, median, self._table)
         return self._kept, note
 
     @property
@@ -158,42 +162,67 @@ class MountingEstimator:
         kept, seen = np.median(self._planes, axis=0), np.median(self._checks, axis=0)
         moved = abs(kept[0] - seen[0]) > _MOVED or np.hypot(*(kept[1:3] - seen[1:3])) > _TILTED
         if moved:
-            self._planes, self._checks = self._checks, []
+            self._planes, self._checks, self._table = self._checks, [], 0.0
         return bool(moved)
 
     def _look(self, points: Float32) -> _Sight:
         """The ground's plane, with a note where it is unusual, doubtful or not where it was given."""
         found = self._search(points)
-        note = found.note or (self._doubt(found, points) if self.config.height is None else self._missed(found, points))
-        return replace(found, note=note)
+        if found.note:
+            return found
+        if self.config.height is not None:
+            return self._at_given_height(found, points, self.config.height)
+        return self._doubted(found, points)
 
-    def _missed(self, found: _Sight, points: Float32) -> str:
-        """What to say where no ground lies at the given height."""
-        height = self.config.height
-        if height is None or found.plane.quality:
-            return ""
+    def _at_given_height(self, found: _Sight, points: Float32, height: float) -> _Sight:
+        """With a note where no ground lies at the given height; a floor around a table is enough."""
+        if found.plane.quality >= _CONVINCING:
+            return found
+        levels = floor_and_table(self._nearly_level(found, points), height - _HINT)
+        if levels and abs(levels[0].height + height) < _HINT:
+            return replace(found, table=levels[1].height - levels[0].height)
+        if found.plane.quality:
+            return found
         expected = f"no ground {height - _HINT:.2f} to {height + _HINT:.2f} m below {self.sensor}"
-        return f"{expected} (given height {height:g} m); {self._surfaces(found, points)}"
+        return replace(found, note=f"{expected} (given height {height:g} m); {self._surfaces(found, points)}")
 
-    def _doubt(self, found: _Sight, points: Float32) -> str:
-        """Why an estimated mounting is doubtful; empty where it is not."""
+    def _doubted(self, found: _Sight, points: Float32) -> _Sight:
+        """With a note where the mounting is doubtful; the floor instead of a table that the sensor stands on."""
         plane = found.plane
+        said = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground"
+        if plane.height < _LOWEST_SENSOR and plane.quality >= _DOUBTFUL:
+            why = "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
+            found = replace(found, note=f"{said}, {why}; {_HOW_TO_GIVE}")
         if plane.quality >= _SURE:
-            return ""
+            return found
         why = f"confidence {plane.quality:.2f}"
         if plane.quality >= _DOUBTFUL:
             against = why_not_ground(self._mounting(found.T_level_sensor, plane).T_vehicle_sensor @ points)
             if not against:
-                return ""
+                return found
             why += f", {against}"
-        said = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground, {why}"
-        return f"{said}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}"
+        surfaces = self._surfaces(found, points)
+        levels = floor_and_table(self._nearly_level(found, points), plane.height)
+        if levels is None:
+            return replace(found, note=f"{said}, {why}; {surfaces}; {_HOW_TO_GIVE}")
+        floor, table = levels
+        height = -floor.height
+        said = f"mounting of {self.sensor} is doubtful: two level surfaces lie below it, the lower one is used: {floor}"
+        choose = f"give --height {height:.2f} for it or --height {-table.height:.2f} for the upper one: {table}"
+        return _Sight(
+            found.T_level_sensor if self.config.tilt != (None, None) else Pose.identity(),
+            Plane(height, 0.0, 0.0, *[floor.area / (floor.area + table.area)] * 2),
+            (height - _FLOOR_RANGE, height + _FLOOR_RANGE),
+            f"{said}; {choose}; {surfaces}",
+            table.height - floor.height,
+        )
+
+    def _nearly_level(self, found: _Sight, points: Float32) -> Float32:
+        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
+        return found.T_level_sensor @ points if self.config.tilt != (None, None) else points
 
     def _surfaces(self, found: _Sight, points: Float32) -> str:
-        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
-        is_tilted = self.config.tilt != (None, None)
-        levels = level_surfaces(found.T_level_sensor @ points if is_tilted else points)
-        return f"level surfaces around the sensor: {in_words(levels)}"
+        return f"level surfaces around the sensor: {in_words(level_surfaces(self._nearly_level(found, points)))}"
 
     def _search(self, points: Float32) -> _Sight:
         """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""
@@ -261,7 +290,7 @@ class MountingEstimator:
                 return Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality, trust)
         return _NONE if config.height is None else _NONE._replace(height=config.height)
 
-    def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
+    def _mounting(self, T_level_sensor: Pose, plane: Plane, table: float = 0.0) -> Mounting:
         config = self.config
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
         pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
@@ -274,5 +303,8 @@ class MountingEstimator:
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
         return Mounting(
-            T_vehicle_sensor=pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality
+            T_vehicle_sensor=pose,
+            estimated=not config.is_given,
+            quality=1.0 if config.is_given else plane.quality,
+            table=table,
         )

@@ -16,7 +16,6 @@ from roadbed.config import Config, VehicleConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Moving, Scan
-from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask import EgoMask
@@ -206,20 +205,23 @@ class Stcrf:
         """Input of a frame; the occlusion filter runs here for low sensors and for an engine that cannot run it."""
         moving_mask = None if moving is None else pose.mask(*moving)
         views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
-        on_faces = self._steep_faces(scan, mounting.T_vehicle_sensor)
-        if on_faces is None and (views is None or self._device_filters):
+        raised = self._raised(scan, mounting)
+        if raised is None and (views is None or self._device_filters):
             exclude = Exclusion(ego, views)
         else:
             found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())
-            exclude = Exclusion(ego, on_faces if found is None else found if on_faces is None else found | on_faces)
+            exclude = Exclusion(ego, raised if found is None else found if raised is None else found | raised)
         return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude)
 
-    def _steep_faces(self, scan: Scan, T_vehicle_sensor: Pose) -> NDArray[np.bool_] | None:
-        """(N,) points on steep faces around a low sensor on an even floor; None for other scans."""
-        ground = self.config.ground
-        if not (ground.uses("visibility") and resolves_faces(scan, T_vehicle_sensor, ground.labels.highest)):
-            return None
-        return steep_faces(to_host(scan.points), T_vehicle_sensor.rotation)
+    def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
+        """(N,) points on steep faces around a low sensor on an even floor, or nearer to the level of the table that the
+        sensor stands on than to the floor; None for other scans."""
+        ground, T_vehicle_sensor = self.config.ground, mounting.T_vehicle_sensor
+        if mounting.table:
+            return (T_vehicle_sensor @ to_host(scan.points))[:, 2] > mounting.table / 2
+        if ground.uses("visibility") and resolves_faces(scan, T_vehicle_sensor, ground.labels.highest):
+            return steep_faces(to_host(scan.points), T_vehicle_sensor.rotation)
+        return None
 
 
 def _engine(
