@@ -227,10 +227,10 @@ def load(
 
 @app.command("confidence")
 def confidence(
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 2,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Estimate the mounting in roads, rooms, desks, tunnels: right, wrong, and doubted results."""
+    """Mounting and surface on roads and ramps, in rooms, tunnels, on desks and decks: right, wrong, doubted."""
     from benchmarks.confidence import confidence_rows
     from roadbed.bench.timing import report
 

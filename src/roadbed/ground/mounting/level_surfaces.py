@@ -20,7 +20,8 @@ _ON = 0.1  # m from a plane
 _ABOVE = (0.15, 0.6)  # m over it, where a structure stands on it
 _BELOW = 0.2  # m under it
 _LARGEST_SHARE = 0.5  # of the columns on the plane
-_FEWEST_FLAT = 8  # columns of a floor, in which no return lies above it up to the sensor
+_FEWEST_FLAT, _FEWEST_ON_TABLE = 8, 4  # columns of a floor and of a table, in which no return lies above it
+_STANDS, _REACH = 0.35, 1.5  # m between a sensor and the table that it stands on, and how near parts of it are
 _DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
 _COLUMN_AREA = _COLUMN**2  # m^2
 
@@ -57,21 +58,20 @@ def level_surfaces(points: Float32) -> list[Level]:
     return [Level((layer + int(lowest) + 0.5) * _LAYER, own) for layer, own in zip(sorted(found), area)]
 
 
-def floor_and_table(points: Float32, height: float) -> tuple[Level, Level] | None:
-    """The lowest level surface clearly below a plane that lies `height` m below the sensor, and the largest one above
-    it; None where nothing lies below, or where the upper one reaches as far around the sensor as ground does.
+def floor_and_table(points: Float32) -> tuple[Level, Level] | None:
+    """The lowest level surface, and a table above it on which the sensor stands; None where either is missing, or where
+    the upper one reaches as far around the sensor as ground does.
 
     A table ends within reach of the sensor on it. Walls and legs below its edge are no surface: above their lowest
     return others follow in the same column.
     """
     flat = _flat_columns(points)
-    below = _first_layer(flat[flat[:, 2] < -height - _BELOW], _FEWEST_FLAT)
+    below = _first_layer(flat[flat[:, 2] < -_STANDS - _BELOW], _FEWEST_FLAT)
     if not len(below):
         return None
     floor = Level(float(np.median(below[:, 2])), len(below) * _COLUMN_AREA)
-    upper = flat[flat[:, 2] > floor.height + _BELOW]
-    on_table = _first_layer(upper, None)
-    if not len(on_table):
+    on_table = _first_layer(flat[flat[:, 2] > max(floor.height + _BELOW, -_STANDS)], None)
+    if np.count_nonzero(np.hypot(on_table[:, 0], on_table[:, 1]) < _REACH) < _FEWEST_ON_TABLE:
         return None
     table = Level(float(np.median(on_table[:, 2])), len(on_table) * _COLUMN_AREA)
     reached = _sectors(on_table[np.hypot(on_table[:, 0], on_table[:, 1]) > _DRIVABLE[0]])
