@@ -194,7 +194,7 @@ class MountingEstimator:
         plane = found.plane
         said, levels = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground", None
         if found.note:
-            levels = floor_and_table(points)
+            levels = floor_and_table(points) if plane.quality < _CONVINCING else None
         elif why := self._against(found, points):
             levels = floor_and_table(self._nearly_level(found, points))
             found = replace(found, note=f"{said}, {why}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}")
