@@ -248,6 +248,16 @@ def confidence(
         print("; ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()))
 
 
+@app.command("low-objects")
+def low_objects(as_json: Json = False) -> None:
+    """Boxes, furniture legs and a parapet around a low sensor: % of their points that are not ground."""
+    from benchmarks.indoor import low_rows
+    from roadbed.bench.timing import report
+
+    rows = list(low_rows())
+    show(report("low-objects", rows, backend="cpu"), tuple(rows[0]), as_json)
+
+
 @app.command("leave-one-out-ground")
 def leave_one_out_ground(
     folder: Annotated[Path | None, typer.Argument(help="Real scans, laid out as docs/data.md says.")] = None,

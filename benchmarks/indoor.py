@@ -3,14 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Grid, Pose
+from roadbed.ground import GroundFilter
 from roadbed.simulate.motion import Fixed
 from roadbed.simulate.objects import Part, SceneObject, box, column
 from roadbed.simulate.sensors import Mount, Rig, Sensor, load_rig
@@ -149,3 +151,21 @@ def low_points(seen: Sight) -> dict[str, NDArray[np.bool_]]:
     kinds = np.array(["", *(obj.kind for obj in truth.scene.objects)])[truth.object_id]
     is_low = truth.points_world[:, 2] < 0.5
     return {name: is_low & (kinds == kind) for name, kind in LOW_KINDS.items()}
+
+
+def low_rows(seeds: range = range(1, 3)) -> Iterator[dict[str, Any]]:
+    """One row per sensor and height: % of the points on low objects that are not ground, and of the floor that is."""
+    for sensor, height in product(("vlp32c", "vlp16", "hdl32e"), (0.31, 0.5)):
+        shares: dict[str, list[float]] = {}
+        for seed in seeds:
+            seen = low_objects(sensor, height, seed)
+            assert seen.truth is not None
+            is_ground, low = GroundFilter()(seen.scan).is_ground, low_points(seen)
+            for kind, points in {**low, "all": np.any(list(low.values()), axis=0)}.items():
+                shares.setdefault(kind, []).append(100 * float(np.mean(~is_ground[points])))
+            shares.setdefault("floor", []).append(100 * float(np.mean(is_ground[seen.truth.is_ground])))
+        yield {
+            "sensor": sensor,
+            "height_m": height,
+            **{kind: round(float(np.mean(v)), 1) for kind, v in shares.items()},
+        }
