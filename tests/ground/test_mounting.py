@@ -12,7 +12,7 @@ import roadbed
 from benchmarks.indoor import deck
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
-from roadbed.ground.mounting.level_surfaces import level_surfaces
+from roadbed.ground.mounting.level_surfaces import floor_and_table, level_surfaces
 
 
 def street(seed=0, n=20000):
@@ -186,6 +186,17 @@ def test_a_dock_is_ground_although_a_yard_lies_below_it(sensor):
     frame = GroundFilter()(seen.scan)
     assert frame.mounting.height == pytest.approx(0.5, abs=0.05)
     assert frame.mounting.table == 0
+
+
+def test_the_roof_of_a_vehicle_is_no_table():
+    random = np.random.default_rng(0)
+    roof = random.uniform([-1.2, -0.7, -0.25], [1.2, 0.7, -0.24], (3000, 3))
+    road, desk_floor = (random.uniform([-9, -9, z], [9, 9, z], (6000, 3)) for z in (-1.75, -0.95))
+    road, desk_floor = (points[np.hypot(*points[:, :2].T) > 2] for points in (road, desk_floor))
+    assert floor_and_table(np.concatenate([roof, road]).astype(np.float32)) is None
+    floor, table = floor_and_table(np.concatenate([roof, desk_floor]).astype(np.float32))
+    assert (floor.height, table.height) == pytest.approx((-0.95, -0.245), abs=0.01)
+    assert table.area == pytest.approx(2.4 * 1.4, rel=0.3)
 
 
 def test_points_in_the_vehicle_frame_are_announced(real_data):

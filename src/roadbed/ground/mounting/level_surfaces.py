@@ -23,6 +23,7 @@ _LARGEST_SHARE = 0.5  # of the columns on the plane
 _FEWEST_FLAT, _FEWEST_ON_TABLE = 8, 4  # columns of a floor and of a table, in which no return lies above it
 _STANDS, _REACH = 0.35, 1.5  # m between a sensor and the table that it stands on, and how near parts of it are
 _DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
+_HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
 _COLUMN_AREA = _COLUMN**2  # m^2
 
 
@@ -74,6 +75,8 @@ def floor_and_table(points: Float32) -> tuple[Level, Level] | None:
     if np.count_nonzero(np.hypot(on_table[:, 0], on_table[:, 1]) < _REACH) < _FEWEST_ON_TABLE:
         return None
     table = Level(float(np.median(on_table[:, 2])), len(on_table) * _COLUMN_AREA)
+    if table.height - floor.height > _HIGHEST_TABLE:
+        return None
     reached = _sectors(on_table[np.hypot(on_table[:, 0], on_table[:, 1]) > _DRIVABLE[0]])
     ended = _sectors(
         points[(np.hypot(points[:, 0], points[:, 1]) < _DRIVABLE[1]) & (points[:, 2] < table.height - _BELOW)]
