@@ -54,8 +54,9 @@ class Sight(NamedTuple):
         found = self.truth.elevation(grid, T_grid_sensor)
         if self.deck:  # level, and so is the sensor
             x, y = grid.mesh()
-            middle = T_grid_sensor.xyz
-            inside = (np.abs(x - middle[0]) < self.deck.length / 2) & (np.abs(y - middle[1]) < self.deck.width / 2)
+            middle, half = T_grid_sensor.xyz, grid.spacing / 2  # a cell of which a part lies on the deck counts as deck
+            along, across = self.deck.length / 2 + half, self.deck.width / 2 + half
+            inside = (np.abs(x - middle[0]) < along) & (np.abs(y - middle[1]) < across)
             found = np.where(inside, found + self.deck.level, found)
         return found
 
