@@ -71,6 +71,8 @@ def surface_confidence(points: Float32, over_plane: Float32, near: NDArray[np.bo
     `points` (N, 3) lie along the axes of the grid, `over_plane` (N,) are their heights over the plane of the mounting
     (m), which serve where no surface is known; `near` (N,) those next to the vehicle, which stands on the surface.
     """
+    if not len(points):
+        return 0.0
     grid, elevation, slope, variance = layers
     column = np.clip(np.floor((points[:, 0] - grid.x0) / grid.spacing + 0.5), 0, grid.columns - 1).astype(np.int64)
     row = np.clip(np.floor((points[:, 1] - grid.y0) / grid.spacing + 0.5), 0, grid.rows - 1).astype(np.int64)
@@ -79,12 +81,15 @@ def surface_confidence(points: Float32, over_plane: Float32, near: NDArray[np.bo
     over = points[:, 2] - (elevation[row, column] + tilt[:, 0] * x + tilt[:, 1] * y)
     is_known = np.isfinite(over) & (variance[row, column] < LARGEST_SIGMA**2)
     over = np.where(is_known, over, over_plane)
-    place = np.unique(np.floor(points[:, :2] / COLUMN).astype(np.int64), axis=0, return_inverse=True)[1].ravel()
+    place = np.floor(points[:, :2] / COLUMN).astype(np.int64)
+    place -= place.min(axis=0)
+    columns_across = int(place[:, 1].max()) + 1
+    number = place[:, 0] * columns_across + place[:, 1]
 
     def columns(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.bincount(place[chosen], minlength=place.max() + 1) > 0
+        return np.bincount(number[chosen], minlength=int(number.max()) + 1) > 0
 
-    low = columns(over < ABOVE[1]) if len(points) else np.zeros(0, np.bool_)
+    low = columns(over < ABOVE[1])
     if not low.any():
         return 0.0
     structure, below = columns((over > ABOVE[0]) & (over < ABOVE[1])), columns(over < -BELOW)
