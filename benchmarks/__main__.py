@@ -228,10 +228,10 @@ def load(
 
 @app.command("confidence")
 def confidence(
-    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 2,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each simulated road.")] = 1,
     as_json: Json = False,
 ) -> None:
-    """Estimate the mounting in roads, rooms, desks, tunnels: right, wrong, and doubted results."""
+    """Mounting and surface on roads and ramps, in rooms, tunnels, on desks and decks: right, wrong, doubted."""
     from benchmarks.confidence import confidence_rows
     from roadbed.bench.timing import report
 
@@ -247,6 +247,16 @@ def confidence(
     show(report("confidence", rows, backend="cpu", **counts), tuple(rows[0]), as_json)
     if not as_json:
         print("; ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items()))
+
+
+@app.command("low-objects")
+def low_objects(as_json: Json = False) -> None:
+    """Boxes, furniture legs and a parapet around a low sensor: % of their points that are not ground."""
+    from benchmarks.indoor import low_rows
+    from roadbed.bench.timing import report
+
+    rows = list(low_rows())
+    show(report("low-objects", rows, backend="cpu"), tuple(rows[0]), as_json)
 
 
 @app.command("leave-one-out-ground")

@@ -20,7 +20,7 @@ _PUBLIC = {
     "InputError": "roadbed.core.errors:InputError",
     "Label": "roadbed.core.frames:Label",
     "Grid": "roadbed.core.geometry:Grid",
-    "Mounting": "roadbed.core.frames:Mounting",
+    "Mounting": "roadbed.core.confidence:Mounting",
     "OccupancyFilter": "roadbed.occupancy:OccupancyFilter",
     "OccupancyFrame": "roadbed.core.frames:OccupancyFrame",
     "Pipeline": "roadbed.pipeline:Pipeline",
@@ -42,13 +42,13 @@ __all__ = ["__version__", *(name for name in _PUBLIC if name != "open")]
 
 if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     from roadbed.config import Config as Config
+    from roadbed.core.confidence import Mounting as Mounting
     from roadbed.core.errors import ConfigError as ConfigError
     from roadbed.core.errors import DeviceError as DeviceError
     from roadbed.core.errors import InputError as InputError
     from roadbed.core.errors import RoadbedError as RoadbedError
     from roadbed.core.frames import GroundFrame as GroundFrame
     from roadbed.core.frames import Label as Label
-    from roadbed.core.frames import Mounting as Mounting
     from roadbed.core.frames import OccupancyFrame as OccupancyFrame
     from roadbed.core.frames import Scan as Scan
     from roadbed.core.geometry import Grid as Grid

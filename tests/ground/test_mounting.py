@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """An unknown mounting is found from the scan itself."""
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import roadbed
+from benchmarks.indoor import deck
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
-from roadbed.ground.mounting.level_surfaces import level_surfaces
+from roadbed.ground.mounting.level_surfaces import floor_and_table, level_surfaces
 
 
 def street(seed=0, n=20000):
@@ -135,7 +138,7 @@ def test_a_given_height_without_ground_there_says_so():
     config = Config.parse({"ground": {"mounting": {"height": 1.5}}})
     note = GroundFilter(config)(room(0.5)).diagnostics[0]
     assert note.startswith("no ground 1.10 to 1.90 m below lidar (given height 1.5 m)")
-    assert note.endswith("level surfaces around the sensor: 0.48 m below, 1.98 m above")
+    assert re.search(r"around the sensor: 0\.48 m below \(3\d\.\d m2\), 1\.98 m above \(3\d\.\d m2\)$", note)
     assert GroundFilter(Config.parse({"ground": {"mounting": {"height": 0.5}}}))(room(0.5)).diagnostics == ()
 
 
@@ -153,8 +156,53 @@ def test_a_sure_mounting_is_not_doubted(real_data, name):
 
 @given(st.floats(-1.4, -0.2), st.floats(0.3, 2.5))
 def test_level_surfaces_are_found_between_walls(floor, ceiling):
-    found = level_surfaces(room(-floor, ceiling=ceiling - floor))
-    assert np.abs(np.subtract.outer([floor, ceiling], found)).min(axis=1).max() <= 0.06
+    heights, areas = zip(*level_surfaces(room(-floor, ceiling=ceiling - floor)))
+    assert np.abs(np.subtract.outer([floor, ceiling], heights)).min(axis=1).max() <= 0.06
+    assert max(areas) == pytest.approx(30, rel=0.15)
+
+
+@pytest.mark.parametrize(("name", "floor", "ground"), [("hesai_40p", 0.75, 0.02), ("hesai_xt32", 0.75, 0.05)])
+def test_the_floor_is_preferred_to_the_desk_that_the_sensor_stands_on(real_data, name, floor, ground):
+    scan = roadbed.open(str(real_data / "recordings" / f"{name}.pcd"))[0]
+    frame = GroundFilter()(scan)
+    assert frame.mounting.height == pytest.approx(floor, abs=0.06)
+    assert 0 < frame.is_ground.mean() < ground  # little floor is in view
+    chosen, other = re.search(
+        r"give --height (\S+) for it or --height (\S+) for the upper one", *frame.diagnostics
+    ).groups()
+    assert float(chosen) == pytest.approx(frame.mounting.height, abs=0.01)
+    assert float(other) == pytest.approx(0.05, abs=0.04)
+    given = GroundFilter(Config.parse({"ground": {"mounting": {"height": float(chosen)}}}))(scan)
+    assert given.diagnostics == ()
+    assert (given.label != frame.label).mean() < 0.002  # a rounded height
+    followed = GroundFilter()
+    frames = [followed(Scan(scan.points, T_world_sensor=Pose.identity(), time=0.1 * k)) for k in range(3)]
+    assert np.mean([frame.is_ground.mean() for frame in frames]) < ground
+
+
+@pytest.mark.parametrize("sensor", ["hdl32e", "vlp16"])
+def test_a_dock_is_ground_although_a_yard_lies_below_it(sensor):
+    seen = deck(sensor, (8, 6), level=1.2, height=0.5)
+    frame = GroundFilter()(seen.scan)
+    assert frame.mounting.height == pytest.approx(0.5, abs=0.05)
+    assert frame.mounting.table == 0
+
+
+def test_the_roof_of_a_vehicle_is_no_table():
+    random = np.random.default_rng(0)
+    roof = random.uniform([-1.2, -0.7, -0.25], [1.2, 0.7, -0.24], (3000, 3))
+    road, desk_floor = (random.uniform([-9, -9, z], [9, 9, z], (6000, 3)) for z in (-1.75, -0.95))
+    road, desk_floor = (points[np.hypot(*points[:, :2].T) > 2] for points in (road, desk_floor))
+    assert floor_and_table(np.concatenate([roof, road]).astype(np.float32)) is None
+    floor, table = floor_and_table(np.concatenate([roof, desk_floor]).astype(np.float32))
+    assert (floor.height, table.height) == pytest.approx((-0.95, -0.245), abs=0.01)
+    assert table.area == pytest.approx(2.4 * 1.4, rel=0.3)
+
+
+def test_points_in_the_vehicle_frame_are_announced(real_data):
+    frame = GroundFilter()(roadbed.open(str(real_data / "formats" / "os128.pcd"))[0])
+    assert frame.mounting.height < 0.05
+    assert "points in the vehicle frame, or a sensor on a table" in frame.diagnostics[0]
 
 
 def test_the_median_of_the_first_scans_is_kept_and_the_next_scan_does_not_count():

@@ -80,7 +80,7 @@ def segment(
 
 
 def _facts(result: GroundFrame) -> dict[str, Any]:
-    """Points per label and the mounting; angles in degrees, confidence from 0 (no road found) to 1."""
+    """Points per label, the mounting and the surface; angles in degrees, confidence from 0 (no road found) to 1."""
     import numpy as np
 
     from roadbed.core.frames import Label
@@ -94,8 +94,10 @@ def _facts(result: GroundFrame) -> dict[str, Any]:
         "mounting_pitch_deg": round(float(np.degrees(mounting.T_vehicle_sensor.pitch)), 3),
         "mounting_roll_deg": round(float(np.degrees(mounting.T_vehicle_sensor.roll)), 3),
         "mounting_estimated": mounting.estimated,
-        "mounting_confidence": round(mounting.quality, 3),
-        "diagnostics": list(result.diagnostics),
+        "mounting_confidence": round(result.confidence.mounting, 3),
+        "surface_confidence": round(result.confidence.surface, 3),
+        "sure": result.confidence.is_sure,
+        "diagnostics": list(dict.fromkeys(result.diagnostics + result.confidence.doubts)),
     }
 
 
@@ -105,6 +107,7 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
     how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
     angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"
     print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
+    print(f"surface: confidence {out['surface_confidence']:.2f}")
     for message in out["diagnostics"]:
         print(f"note: {message}")
     print(f"wrote {', '.join(out['files'])}")

@@ -16,7 +16,7 @@ GroundRule = Literal[
     "pull_to_drops",  # returns far below that surface keep a little weight, so that it finds a drop
     "slope_aware_start",  # a second first surface that follows slopes up to the limit
     # Points that shape the surface.
-    "visibility",  # points that a beam passed beneath, or that rise steeply, are not ground (sparse scans)
+    "visibility",  # points that a beam passed beneath, or that rise steeply, are not ground (sparse scans, low sensors)
     "isolated_returns",  # returns alone below the ground (reflections, multipath) do not shape the surface
     "wall_pillars",  # pillars with a vertical structure do not shape the surface
     "early_tolerance",  # a larger tolerance above the surface in the first half of the iterations

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.core.device_arrays import DeviceArray, lies_on_device
+from roadbed.core.confidence import Confidence, Mounting, SurfaceLayers, frame_confidence
+from roadbed.core.device_arrays import DeviceArray, lies_on_device, to_host
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
@@ -211,25 +212,6 @@ def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray
     return array
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Mounting:
-    """Pose of a sensor on the vehicle, and how reliable it is."""
-
-    T_vehicle_sensor: Pose  # m
-    estimated: bool  # False: given by the user
-    quality: float = 1.0  # 0 (nothing found) to 1
-
-    @property
-    def height(self) -> float:
-        """m over the road."""
-        return self.T_vehicle_sensor.xyz[2]
-
-    def __repr__(self) -> str:
-        pitch, roll = math.degrees(self.T_vehicle_sensor.pitch), math.degrees(self.T_vehicle_sensor.roll)
-        how = f"estimated, quality {self.quality:.2f}" if self.estimated else "given"
-        return f"Mounting(height {self.height:.2f} m, pitch {pitch:.1f}, roll {roll:.1f} degrees, {how})"
-
-
 @dataclass(frozen=True, eq=False)
 class VarianceCells:
     """Statistics per cell of the method "variance", arrays of shape (rows, columns); NaN where a cell is empty."""
@@ -298,6 +280,20 @@ class GroundFrame(Drawable):
     def T_grid_vehicle(self) -> Pose:
         """m, pose of the vehicle in the grid frame."""
         return self.T_grid_sensor @ self.mounting.T_vehicle_sensor.inverse()
+
+    @cached_property
+    def confidence(self) -> Confidence:
+        """How sure mounting and surface are; computed by the host at the first use, in milliseconds."""
+        if self.scan is None:
+            raise InputError("this ground frame was made without keeping its scan")
+        layers = (to_host(layer) for layer in (self.elevation, self.slope, self.variance))
+        return frame_confidence(
+            to_host(self.scan.points),
+            None if self.ego_mask is None else to_host(self.ego_mask),
+            self.T_grid_sensor,
+            self.mounting,
+            SurfaceLayers(self.grid, *layers),
+        )
 
     @property
     def is_ground(self) -> NDArray[np.bool_]:

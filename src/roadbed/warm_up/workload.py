@@ -32,7 +32,8 @@ _HEIGHT = 1.8  # m of the sensor over a level road
 
 
 def ground() -> None:
-    """Short drives on the rolling lattice, on the one in the vehicle frame and up a hillside; one scan of 4 layers."""
+    """Short drives on the rolling lattice, on the one in the vehicle frame and up a hillside; one scan of 4 layers and
+    one of a low sensor on an even floor."""
     for motion in ("rolling", "vehicle"):
         filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
         for number in range(3):
@@ -44,6 +45,8 @@ def ground() -> None:
         hill(replace(scan, points=scan.points + steep.T))
     body = {"front": 5, "rear": -1, "left": 1, "right": -1}  # contains returns
     GroundFilter(Config.parse({"vehicle": {"body": body}}))(_scan(0, layers=4))
+    low = Pose.from_euler(z=0.4)
+    GroundFilter()(Scan(_scan(0).points * np.array([1, 1, 0.4 / _HEIGHT], np.float32), T_vehicle_sensor=low))
     planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # kernels of the accelerators' prior
 
 

@@ -14,7 +14,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
-from roadbed.ground.mounting.level_surfaces import in_words, level_surfaces, why_not_ground
+from roadbed.ground.mounting.level_surfaces import Level, floor_and_table, in_words, level_surfaces, why_not_ground
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Start, starts
 
 _RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
@@ -31,9 +31,12 @@ _ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
-_DOUBTFUL, _SURE = 0.3, 0.8  # quality below which a mounting is doubtful, and from which it is not
+_DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not
+_FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
+_LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehicle frame
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
+FAR = "lie far from their origin"
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
 
 
@@ -97,6 +100,12 @@ class _Sight:
     plane: Plane
     heights: tuple[float, float] = _ANY_HEIGHT  # m, where it was looked for
     note: str = ""
+    table: float = 0.0  # m over that plane, where the sensor stands on a table
+
+    @property
+    def doubt(self) -> str:
+        """The note, if it speaks against the plane."""
+        return "" if FAR in self.note else self.note
 
 
 class MountingEstimator:
@@ -106,7 +115,7 @@ class MountingEstimator:
         self.config, self.sensor = config, sensor
         side = math.ceil(2 * _RADIUS / _CELL)
         self._cells = np.empty((3, side * side), np.float64)
-        self._T_level_sensor, self._heights = Pose.identity(), _USUAL_HEIGHTS  # of the planes below
+        self._sight = _Sight(Pose.identity(), _NONE, _USUAL_HEIGHTS)  # with which the planes below began
         self._planes: list[Plane] = []
         self._checks: list[Plane] = []
         self._scans = 0
@@ -115,7 +124,7 @@ class MountingEstimator:
     def estimate(self, points: Float32) -> tuple[Mounting, str]:
         """From one scan alone, points in the sensor frame; with a note where something is unusual."""
         sight = self._look(points)
-        return self._mounting(sight.T_level_sensor, sight.plane), sight.note
+        return self._mounting(sight), sight.note
 
     def track(self, points: Float32) -> tuple[Mounting, str]:
         """The median over the first good scans of a drive, checked now and then; a note when it had to be replaced."""
@@ -125,20 +134,19 @@ class MountingEstimator:
             sight = self._look(points)
             note = sight.note
             if sight.plane.quality == 0:
-                return self._mounting(sight.T_level_sensor, sight.plane), note
-            self._T_level_sensor, self._heights = sight.T_level_sensor, sight.heights
-            self._planes, self._kept = [sight.plane], None
+                return self._mounting(sight), note
+            self._sight, self._planes, self._kept = sight, [sight.plane], None
         elif len(self._planes) < _FIRST_SCANS:
-            plane = self._plane(self._levelled(points), self._heights)
+            plane = self._plane(self._levelled(points), self._sight.heights)
             if plane.quality > 0:
                 self._planes.append(plane)
                 self._kept = None
-        elif self._scans % _CHECK_EVERY == 0 and self._check(self._plane(self._levelled(points), self._heights)):
+        elif self._scans % _CHECK_EVERY == 0 and self._check(self._plane(self._levelled(points), self._sight.heights)):
             note = f"mounting of {self.sensor} re-estimated: height {np.median(self._planes, axis=0)[0]:.2f} m"
             self._kept = None
         if self._kept is None:
             median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
-            self._kept = self._mounting(self._T_level_sensor, median)
+            self._kept = self._mounting(replace(self._sight, plane=median))
         return self._kept, note
 
     @property
@@ -147,7 +155,8 @@ class MountingEstimator:
         return len(self._planes) < _FIRST_SCANS or (self._scans + 1) % _CHECK_EVERY == 0
 
     def _levelled(self, points: Float32) -> Float32:
-        return points if self._T_level_sensor.is_identity else self._T_level_sensor @ points
+        T_level_sensor = self._sight.T_level_sensor
+        return points if T_level_sensor.is_identity else T_level_sensor @ points
 
     def _check(self, plane: Plane) -> bool:
         """Replace the kept planes when the latest checks agree that the sensor now sits elsewhere."""
@@ -158,42 +167,69 @@ class MountingEstimator:
         kept, seen = np.median(self._planes, axis=0), np.median(self._checks, axis=0)
         moved = abs(kept[0] - seen[0]) > _MOVED or np.hypot(*(kept[1:3] - seen[1:3])) > _TILTED
         if moved:
-            self._planes, self._checks = self._checks, []
+            self._planes, self._checks, self._sight = self._checks, [], replace(self._sight, note="", table=0.0)
         return bool(moved)
 
     def _look(self, points: Float32) -> _Sight:
         """The ground's plane, with a note where it is unusual, doubtful or not where it was given."""
         found = self._search(points)
-        note = found.note or (self._doubt(found, points) if self.config.height is None else self._missed(found, points))
-        return replace(found, note=note)
+        if self.config.height is not None:
+            return self._at_given_height(found, points, self.config.height)
+        return found if FAR in found.note else self._doubted(found, points)
 
-    def _missed(self, found: _Sight, points: Float32) -> str:
-        """What to say where no ground lies at the given height."""
-        height = self.config.height
-        if height is None or found.plane.quality:
-            return ""
+    def _at_given_height(self, found: _Sight, points: Float32, height: float) -> _Sight:
+        """With a note where no ground lies at the given height; a floor around a table is enough."""
+        if found.plane.quality >= _CONVINCING:
+            return found
+        levels = floor_and_table(self._nearly_level(found, points))
+        if levels and abs(levels[0].height + height) < _HINT:
+            return replace(found, table=levels[1].height - levels[0].height)
+        if found.plane.quality:
+            return found
         expected = f"no ground {height - _HINT:.2f} to {height + _HINT:.2f} m below {self.sensor}"
-        return f"{expected} (given height {height:g} m); {self._surfaces(found, points)}"
+        return replace(found, note=f"{expected} (given height {height:g} m); {self._surfaces(found, points)}")
 
-    def _doubt(self, found: _Sight, points: Float32) -> str:
-        """Why an estimated mounting is doubtful; empty where it is not."""
+    def _doubted(self, found: _Sight, points: Float32) -> _Sight:
+        """With a note where the mounting is doubtful; the floor instead of a table that the sensor stands on."""
         plane = found.plane
-        if plane.quality >= _SURE:
+        said, levels = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground", None
+        if found.note:
+            levels = floor_and_table(points) if plane.quality < _CONVINCING else None
+        elif why := self._against(found, points):
+            levels = floor_and_table(self._nearly_level(found, points))
+            found = replace(found, note=f"{said}, {why}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}")
+        elif plane.height < _LOWEST_SENSOR:
+            why = "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
+            found = replace(found, note=f"{said}, {why}; {_HOW_TO_GIVE}")
+        return found if levels is None else self._on_table(found, points, *levels)
+
+    def _against(self, found: _Sight, points: Float32) -> str:
+        """What speaks against a plane; empty where nothing does."""
+        quality = found.plane.quality
+        against = why_not_ground(self._mounting(found).T_vehicle_sensor @ points) if quality < _SURE else ""
+        if not against and quality >= _DOUBTFUL:
             return ""
-        why = f"confidence {plane.quality:.2f}"
-        if plane.quality >= _DOUBTFUL:
-            against = why_not_ground(self._mounting(found.T_level_sensor, plane).T_vehicle_sensor @ points)
-            if not against:
-                return ""
-            why += f", {against}"
-        said = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground, {why}"
-        return f"{said}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}"
+        return f"confidence {quality:.2f}" + (f", {against}" if against else "")
+
+    def _on_table(self, found: _Sight, points: Float32, floor: Level, table: Level) -> _Sight:
+        """A sensor on a table: the floor is the ground."""
+        height, share = -floor.height, floor.area / (floor.area + table.area)
+        said = f"mounting of {self.sensor} is doubtful: two level surfaces lie below it, the lower one is used: {floor}"
+        choose = f"give --height {height:.2f} for it or --height {-table.height:.2f} for the upper one: {table}"
+        return _Sight(
+            found.T_level_sensor if self.config.tilt != (None, None) else Pose.identity(),
+            Plane(height, 0.0, 0.0, share, share),
+            (height - _FLOOR_RANGE, height + _FLOOR_RANGE),
+            f"{said}; {choose}; {self._surfaces(found, points)}",
+            table.height - floor.height,
+        )
+
+    def _nearly_level(self, found: _Sight, points: Float32) -> Float32:
+        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
+        return found.T_level_sensor @ points if self.config.tilt != (None, None) else points
 
     def _surfaces(self, found: _Sight, points: Float32) -> str:
-        # Without a given tilt the sensor's own axes are nearer to level than a doubtful plane.
-        is_tilted = self.config.tilt != (None, None)
-        levels = level_surfaces(found.T_level_sensor @ points if is_tilted else points)
-        return f"level surfaces around the sensor: {in_words(levels)}"
+        return f"level surfaces around the sensor: {in_words(level_surfaces(self._nearly_level(found, points)))}"
 
     def _search(self, points: Float32) -> _Sight:
         """Below a nearly level sensor first; where that does not convince, wherever else the ground may be."""
@@ -223,7 +259,7 @@ class MountingEstimator:
         if start.far:
             T_sensor_level = start.T_level_sensor.inverse()
             x, y, z = T_sensor_level @ np.array([0.0, 0.0, -plane.height])
-            return f"points of {self.sensor} lie far from their origin: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
+            return f"points of {self.sensor} {FAR}: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
         return (
             f"{self.sensor} hangs upside down, {plane.height:.2f} m over the ground"
             if start.turn == UPSIDE_DOWN
@@ -261,10 +297,10 @@ class MountingEstimator:
                 return Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x, slope_y, quality, trust)
         return _NONE if config.height is None else _NONE._replace(height=config.height)
 
-    def _mounting(self, T_level_sensor: Pose, plane: Plane) -> Mounting:
-        config = self.config
+    def _mounting(self, sight: _Sight) -> Mounting:
+        config, plane = self.config, sight.plane
         tilt = rotation_to_level(plane.slope_x, plane.slope_y)
-        pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ T_level_sensor
+        pose = Pose.of_numbers((*tilt, 0.0, 0.0, plane.height)) @ sight.T_level_sensor
         given = config.tilt
         if given != (None, None):
             pitch, roll = (
@@ -274,5 +310,9 @@ class MountingEstimator:
         if config.height is not None:
             pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
         return Mounting(
-            T_vehicle_sensor=pose, estimated=not config.is_given, quality=1.0 if config.is_given else plane.quality
+            T_vehicle_sensor=pose,
+            estimated=not config.is_given,
+            quality=1.0 if config.is_given else plane.quality,
+            table=sight.table,
+            doubt=sight.doubt,
         )

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,10 +20,26 @@ _ON = 0.1  # m from a plane
 _ABOVE = (0.15, 0.6)  # m over it, where a structure stands on it
 _BELOW = 0.2  # m under it
 _LARGEST_SHARE = 0.5  # of the columns on the plane
+_FEWEST_FLAT, _FEWEST_ON_TABLE = 8, 4  # columns of a floor and of a table, in which no return lies above it
+_STANDS, _REACH = 0.35, 1.5  # m between a sensor and the table that it stands on, and how near parts of it are
+_DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
+_HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
+_COLUMN_AREA = _COLUMN**2  # m^2
 
 
-def level_surfaces(points: Float32) -> list[float]:
-    """Heights (m, up is positive) of level surfaces in a sensor frame that is nearly level, the lowest first."""
+class Level(NamedTuple):
+    """A level surface in a sensor frame that is nearly level."""
+
+    height: float  # m, up is positive
+    area: float  # m^2 that are seen of it
+
+    def __str__(self) -> str:
+        side = "below" if self.height < 0 else "above"
+        return f"{abs(self.height):.2f} m {side} ({self.area:.1f} m2)"
+
+
+def level_surfaces(points: Float32) -> list[Level]:
+    """Level surfaces in a sensor frame that is nearly level, the lowest first."""
     near = points[np.hypot(points[:, 0], points[:, 1]) < _RADIUS]
     near = near[(near != 0).any(axis=1)]
     boxes = np.floor(near / np.array([_COLUMN, _COLUMN, _LAYER], np.float32)).astype(np.int64)
@@ -37,7 +55,60 @@ def level_surfaces(points: Float32) -> list[float]:
             break
         if all(abs(layer - other) >= _APART for other in found):
             found.append(int(layer))
-    return [(layer + int(lowest) + 0.5) * _LAYER for layer in sorted(found)]
+    area = [float(filled[layer]) * _COLUMN_AREA for layer in sorted(found)]
+    return [Level((layer + int(lowest) + 0.5) * _LAYER, own) for layer, own in zip(sorted(found), area)]
+
+
+def floor_and_table(points: Float32) -> tuple[Level, Level] | None:
+    """The lowest level surface, and a table above it on which the sensor stands; None where either is missing, or where
+    the upper one reaches as far around the sensor as ground does.
+
+    A table ends within reach of the sensor on it. Walls and legs below its edge are no surface: above their lowest
+    return others follow in the same column.
+    """
+    flat = _flat_columns(points)
+    below = _first_layer(flat[flat[:, 2] < -_STANDS - _BELOW], _FEWEST_FLAT)
+    if not len(below):
+        return None
+    floor = Level(float(np.median(below[:, 2])), len(below) * _COLUMN_AREA)
+    on_table = _first_layer(flat[flat[:, 2] > max(floor.height + _BELOW, -_STANDS)], None)
+    if np.count_nonzero(np.hypot(on_table[:, 0], on_table[:, 1]) < _REACH) < _FEWEST_ON_TABLE:
+        return None
+    table = Level(float(np.median(on_table[:, 2])), len(on_table) * _COLUMN_AREA)
+    if table.height - floor.height > _HIGHEST_TABLE:
+        return None
+    reached = _sectors(on_table[np.hypot(on_table[:, 0], on_table[:, 1]) > _DRIVABLE[0]])
+    ended = _sectors(
+        points[(np.hypot(points[:, 0], points[:, 1]) < _DRIVABLE[1]) & (points[:, 2] < table.height - _BELOW)]
+    )
+    return None if len(reached - ended) >= 0.75 * _SECTORS else (floor, table)
+
+
+def _sectors(points: Float32) -> set[int]:
+    """The sectors around the sensor that hold points."""
+    angle = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) + 0.5
+    return set(np.floor(angle * _SECTORS).astype(np.int64).tolist())
+
+
+def _first_layer(columns: Float32, enough: int | None) -> Float32:
+    """The lowest of the layers of 2 `_ON` with `enough` columns, or the one with most; empty where there is none."""
+    ordered = columns[np.argsort(columns[:, 2])]
+    size = np.searchsorted(ordered[:, 2], ordered[:, 2] + np.float32(2 * _ON)) - np.arange(len(ordered))
+    if not len(ordered) or (enough is not None and size.max() < enough):
+        return ordered[:0]
+    first = int(np.argmax(size >= (size.max() if enough is None else enough)))
+    return ordered[first : first + size[first]]
+
+
+def _flat_columns(points: Float32) -> Float32:
+    """(n, 3) lowest return of each column in which all returns below the sensor lie close to it."""
+    near = points[(np.hypot(points[:, 0], points[:, 1]) < _RADIUS) & (points != 0).any(axis=1) & (points[:, 2] < 0)]
+    column, row = np.floor((near[:, :2] + _RADIUS) / _COLUMN).astype(np.int64).T
+    place = column * int(2 * _RADIUS / _COLUMN) + row
+    order = np.lexsort((near[:, 2], place))
+    _, first, count = np.unique(place[order], return_index=True, return_counts=True)
+    lowest, highest = near[order[first]], near[order[first + count - 1], 2]
+    return lowest[highest - lowest[:, 2] < _ON]
 
 
 def why_not_ground(points: Float64) -> str:
@@ -63,6 +134,6 @@ def why_not_ground(points: Float64) -> str:
     return ""
 
 
-def in_words(heights: list[float]) -> str:
-    """For a message: 0.75 m below, 2.40 m above."""
-    return ", ".join(f"{abs(height):.2f} m {'below' if height < 0 else 'above'}" for height in heights) or "none"
+def in_words(levels: list[Level]) -> str:
+    """For a message: 0.75 m below (3.1 m2), 2.40 m above (9.0 m2)."""
+    return ", ".join(map(str, levels)) or "none"

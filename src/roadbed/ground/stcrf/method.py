@@ -25,8 +25,9 @@ from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
-from roadbed.ground.visibility.cpu import non_ground_points
+from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.device import can_find
+from roadbed.ground.visibility.floor import resolves_faces
 from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.ground.visibility.views import applies_to, views_of
 from roadbed.mapping.information import SurfaceParameters
@@ -201,15 +202,27 @@ class Stcrf:
         warm: bool = False,
         ego: NDArray[np.bool_] | EgoQuery | None = None,
     ) -> FrameInput:
-        """Input of a frame; the occlusion filter runs here for an engine that cannot run it."""
+        """Input of a frame; the occlusion filter runs here for low sensors and for an engine that cannot run it."""
         moving_mask = None if moving is None else pose.mask(*moving)
         views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
-        if views is None or self._device_filters:
+        raised = self._raised(scan, mounting)
+        if raised is None and (views is None or self._device_filters):
             exclude = Exclusion(ego, views)
         else:
-            exclude = Exclusion(ego, non_ground_points(to_host(scan.points), views, VisibilityModel()))
+            found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())
+            exclude = Exclusion(ego, raised if found is None else found if raised is None else found | raised)
         sensors = max(len(scan.mounts), 1)
         return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, sensors)
+
+    def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
+        """(N,) points on steep faces around a low sensor on an even floor, or nearer to the level of the table that the
+        sensor stands on than to the floor; None for other scans."""
+        ground, T_vehicle_sensor = self.config.ground, mounting.T_vehicle_sensor
+        if mounting.table:
+            return (T_vehicle_sensor @ to_host(scan.points))[:, 2] > mounting.table / 2
+        if ground.uses("visibility") and resolves_faces(scan, T_vehicle_sensor, ground.labels.highest):
+            return steep_faces(to_host(scan.points), T_vehicle_sensor.rotation)
+        return None
 
 
 def _engine(

@@ -33,6 +33,10 @@ WALL, WALL_RISE = 3.0, 0.2  # height per range, and m, from which two returns ar
 RANGE_NOISE = 0.05  # m
 GROUND_SHARE = 0.03  # largest share of the gap between two beams that ground in front of the wall may take
 AZIMUTH_ERROR = 2e-5  # radians
+# Steep faces of low objects, seen by a low sensor on an even floor.
+FACE_RETURNS = 32  # of a direction, on average, that are compared with each other
+FACE_GROUND_SHARE = 0.05  # as GROUND_SHARE, for the lowest return of a face
+FACE_FOOT, FACE_GROUND_SLOPE = 0.01, 0.05  # m, and per m of range, over the return in front from which it is the face's
 MOST = 4  # a direction with this many times the returns of a sparse one is not filtered: it is dense enough
 
 # Comparison with neighbouring returns, found by a hash grid of squares.

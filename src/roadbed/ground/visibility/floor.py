@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a scan is of a low sensor on an even floor, where objects of a few centimetres are told from the ground."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from roadbed.core.device_arrays import to_host
+from roadbed.core.frames import Scan
+from roadbed.core.geometry import Float32, Pose
+from roadbed.ground.visibility.model import RISE
+
+_LOWEST_SENSOR = 0.1  # m over the ground: lower, the origin is not the sensor's position
+_RADIUS, _COLUMN = 6.0, 0.25  # m around the sensor, in columns of which each gives its lowest return
+_NEAR = 0.2  # m from the plane through the vehicle's origin
+_FEWEST_COLUMNS = 20
+_FITS = 5
+_RESOLVED = 5  # standard deviations of the floor's unevenness that a rise must exceed
+
+
+def resolves_faces(scan: Scan, T_vehicle_sensor: Pose, highest: float) -> bool:
+    """Whether a rise of `RISE` is no unevenness of the floor, for a sensor that is lower than the `highest` (m) that
+    may be ground by its height alone: such a sensor sees from the side what would all be ground."""
+    if not _LOWEST_SENSOR < T_vehicle_sensor.xyz[2] < highest or scan.mounts or not len(scan.points):
+        return False
+    return unevenness(T_vehicle_sensor @ to_host(scan.points)) * _RESOLVED < RISE
+
+
+def unevenness(points: Float32) -> float:
+    """Standard deviation (m) of the lowest returns around a plane, points in the vehicle frame; inf: too few."""
+    with np.errstate(invalid="ignore"):  # missing returns are no numbers
+        near = points[(np.hypot(points[:, 0], points[:, 1]) < _RADIUS) & (np.abs(points[:, 2]) < _NEAR)]
+    side = int(2 * _RADIUS / _COLUMN)
+    column, row = np.floor((near[:, :2] + _RADIUS) / _COLUMN).astype(np.int64).T
+    ordered = np.lexsort((near[:, 2], column * side + row))
+    _, first = np.unique((column * side + row)[ordered], return_index=True)
+    if len(first) < _FEWEST_COLUMNS:
+        return float("inf")
+    x, y, z = near[ordered[first]].T.astype(np.float64)
+    design, used = np.stack([x, y, np.ones_like(x)], axis=1), np.ones(len(x), np.bool_)
+    for _ in range(_FITS):
+        away = np.abs(z - design @ np.linalg.lstsq(design[used], z[used], rcond=None)[0])
+        sigma = 1.4826 * float(np.median(away))  # of a normal distribution with this median
+        used = away <= max(2.5 * sigma, 0.005)
+    return sigma

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Low objects around a low sensor on an even floor are obstacles; rough ground is labelled as by any other sensor."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roadbed
+from benchmarks.indoor import low_objects, low_points
+from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.visibility.cpu import steep_faces
+from roadbed.ground.visibility.floor import resolves_faces, unevenness
+from tests.devices import DRIVERS, accelerator
+
+HIGHEST = Config().ground.labels.highest
+
+
+@pytest.fixture(scope="module")
+def hall():
+    return low_objects("vlp32c", 0.31, seed=1)
+
+
+def test_boxes_legs_and_a_parapet_are_obstacles_and_the_floor_is_ground(hall):
+    frame, low = GroundFilter()(hall.scan), low_points(hall)
+    assert frame.mounting.height == pytest.approx(0.31, abs=0.02)
+    assert (frame.label[np.any(list(low.values()), axis=0)] != roadbed.Label.GROUND).mean() >= 0.9
+    assert all((frame.label[points] != roadbed.Label.GROUND).mean() >= 0.85 for points in low.values())
+    assert frame.is_ground[hall.truth.is_ground].mean() >= 0.99
+
+
+@pytest.mark.parametrize("name", [name for name in DRIVERS if name != "cpu"])
+def test_accelerators_give_the_same_labels(hall, name):
+    config = Config.parse({"backend": name})
+    scans = [Scan(hall.scan.points, T_vehicle_sensor=Pose.from_euler(z=0.31))] * 2
+    on_device = GroundFilter(config, accelerator(name))
+    expected = GroundFilter()(scans[0]).label
+    for frame in (on_device(scans[0]), *on_device.batch(scans)):
+        assert np.count_nonzero(frame.label != expected) == 0
+
+
+def in_one_direction(*returns):
+    return np.array([(r, 0.001, z) for r, z in returns], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("returns", "expected"),
+    [
+        (((2.0, -0.3), (2.3, -0.3), (2.7, -0.3)), [False, False, False]),  # a floor
+        (((2.0, -0.3), (2.3, -0.3), (2.6, -0.28), (2.61, -0.23), (2.6, -0.18)), [False, False, False, True, True]),
+        (((2.4, -0.3), (2.6, -0.25), (2.61, -0.2)), [False, True, True]),  # its foot lies over the floor in front
+        (((2.0, -0.3), (2.3, -0.27), (2.6, -0.24)), [False, False, False]),  # a ramp
+        (((2.0, -0.3), (2.05, -0.27)), [False, False]),  # a sill of 3 cm
+        (((2.0, -0.3), (2.2, -0.1)), [False, False]),  # a bank of slope 1
+    ],
+)
+def test_returns_above_each_other_are_on_a_face(returns, expected):
+    assert steep_faces(in_one_direction(*returns), np.eye(3)).tolist() == expected
+
+
+def test_missing_returns_are_on_no_face():
+    points = np.concatenate([in_one_direction((2, -0.3), (2, 0.0)), np.zeros((2, 3)), np.full((2, 3), np.nan)])
+    assert steep_faces(points.astype(np.float32), np.eye(3)).tolist() == [True, True, False, False, False, False]
+
+
+@pytest.mark.parametrize("sigma", [0.002, 0.02])
+def test_unevenness_is_measured_on_a_slope_between_objects(sigma):
+    random = np.random.default_rng(0)
+    x, y = random.uniform(-5, 5, (2, 20_000))
+    cell = np.floor(x * 4), np.floor(y * 4)
+    z = 0.01 * x + sigma * np.sin(cell[0] * 12.9 + cell[1] * 78.2) * np.sqrt(2)  # one height per column
+    z[random.random(len(z)) < 0.1] += 0.15
+    assert unevenness(np.stack([x, y, z], axis=1).astype(np.float32)) == pytest.approx(sigma, rel=0.6, abs=0.002)
+
+
+def test_only_a_low_sensor_on_an_even_floor_resolves_faces(hall, real_data):
+    scan = Scan(hall.scan.points)
+    assert resolves_faces(scan, Pose.from_euler(z=0.31), HIGHEST)
+    assert not resolves_faces(scan, Pose.from_euler(z=0.0), HIGHEST)  # the origin is not the sensor
+    assert not resolves_faces(scan, Pose.from_euler(z=1.0), HIGHEST)
+    assert not resolves_faces(Scan(np.zeros((0, 3))), Pose.from_euler(z=0.31), HIGHEST)
+    for frame in (4, 5):  # a low sensor on a car, with grass at the roadside
+        road = roadbed.open(str(real_data / "solid-state" / "velodyne" / f"00000{frame}.bin"))[0]
+        mounting = GroundFilter()(Scan(road.points)).mounting
+        assert mounting.height < HIGHEST
+        assert not resolves_faces(Scan(road.points), mounting.T_vehicle_sensor, HIGHEST)
+    room = roadbed.open(str(real_data / "recordings" / "velo_vlp32.pcd"))[0]
+    assert resolves_faces(room, GroundFilter()(room).mounting.T_vehicle_sensor, HIGHEST)
+
+
+def test_labels_by_height_alone_lose_the_objects(hall):
+    frame = GroundFilter(Config.parse({"ground": {"without": ["visibility"]}}))(hall.scan)
+    low = np.any(list(low_points(hall).values()), axis=0)
+    assert (frame.label[low] != roadbed.Label.GROUND).mean() < 0.4

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The confidence of a frame in its surface, on surfaces with known faults."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import roadbed
+from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.core.confidence import SurfaceLayers, surface_confidence
+from roadbed.core.geometry import Grid
+from tests.devices import DRIVERS, backend
+
+GRID = Grid.centred(20, 20, 1.0)
+
+
+def floor(n=20_000, z=0.0):
+    random = np.random.default_rng(0)
+    return random.uniform([-8, -8, z - 0.01], [8, 8, z + 0.01], (n, 3)).astype(np.float32)
+
+
+def confidence(points, elevation=0.0, sigma=0.02, near=False):
+    layers = SurfaceLayers(
+        GRID,
+        np.full(GRID.shape, elevation, np.float32),
+        np.zeros((*GRID.shape, 2), np.float32),
+        np.full(GRID.shape, sigma**2, np.float32),
+    )
+    return surface_confidence(points, points[:, 2], np.full(len(points), near), layers)
+
+
+def test_free_ground_is_sure_and_no_points_are_not():
+    assert confidence(floor()) == 1
+    assert confidence(floor(0)) == 0
+
+
+def test_structures_and_returns_below_count_against_the_surface():
+    half = floor()
+    half = half[half[:, 0] > 0]
+    structures, below = half + np.float32([0, 0, 0.4]), half - np.float32([0, 0, 0.5])
+    assert confidence(np.concatenate([floor(), structures])) == pytest.approx(0.5, abs=0.02)
+    assert confidence(np.concatenate([floor(), below])) == pytest.approx(0.5, abs=0.02)
+    assert confidence(np.concatenate([floor(), structures + np.float32([0, 0, 1])])) == 1  # a ceiling
+
+
+def test_an_unknown_surface_is_not_sure():
+    assert confidence(floor(), sigma=0.2) == 0
+    assert confidence(floor(), elevation=np.nan) == 0
+    assert confidence(floor(), elevation=0.3) == 0  # no return lies on it
+
+
+def test_the_vehicle_stands_on_the_surface():
+    assert confidence(floor(z=0.75), elevation=0.75) == 1
+    assert confidence(floor(z=0.75), elevation=0.75, near=True) == 0
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_frames_of_every_backend_carry_the_same_confidence(name):
+    source = roadbed.open("sim:city?frames=1")
+    frame = GroundFilter(Config(), backend(name))(source[0])
+    expected = GroundFilter()(source[0]).confidence
+    assert expected.is_sure
+    assert frame.confidence.mounting == 1  # given
+    assert 0.6 < expected.surface < 1
+    assert frame.confidence.surface == pytest.approx(expected.surface, abs=0.002)
+
+
+def test_a_doubtful_mounting_stays_doubtful_over_a_sequence():
+    points = np.random.default_rng(0).uniform([5, -8, -1], [5.02, 8, 6], (5000, 3))  # a wall
+    ground = GroundFilter()
+    for k in range(3):
+        frame = ground(Scan(points, time=0.1 * k, T_world_sensor=Pose.identity()))
+        assert "not found" in frame.confidence.doubts[0]
+        assert not frame.confidence.is_sure
