@@ -156,8 +156,8 @@ PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 UNALIGNED = 16  # numbers of the poses before the alignment with the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
-# What a frame says of a node: its ground was seen, now or before; it stays as prior.
-SEEN, STAYS = 1, 2
+# What a frame says of a node: its ground was seen, now or before; it stays as prior; it has data of this scan.
+SEEN, STAYS, HAS_DATA = 1, 2, 4
 
 _NUMBERS = (int, float, np.number)
 CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0] != "_" and isinstance(n, _NUMBERS)})
