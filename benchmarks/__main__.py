@@ -42,6 +42,24 @@ def strays(
     show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers", "bound"), as_json)
 
 
+@app.command("drift")
+def drift(
+    scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be repeated.")] = None,
+    sensor: Annotated[str, typer.Option(help="The simulated sensor.")] = "vlp16",
+    frames: Annotated[int, typer.Option(min=10, help="Scans of each sequence.")] = 300,
+    seeds: Annotated[int, typer.Option(min=1, help="Seeds of each scene.")] = 5,
+    as_json: Json = False,
+) -> None:
+    """Measure what the alignment makes of exact and noisy poses: error of the pose in use, elevation rms over time."""
+    from benchmarks.drift import POSES, SCENES, drift_rows
+    from roadbed.bench.timing import report
+
+    scenes = _chosen(scene, SCENES, "scene")
+    measured = drift_rows(scenes, sensor, frames, range(401, 401 + seeds))
+    rows = list(progress(measured, "drift", 2 * len(POSES) * len(scenes)))
+    show(report("drift", rows, backend="cpu", sensor=sensor, frames=frames, seeds=seeds), tuple(rows[0]), as_json)
+
+
 @app.command("occupancy")
 def occupancy(
     backend: BackendOption = CPU,

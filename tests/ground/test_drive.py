@@ -11,6 +11,7 @@ from roadbed.core.frames import Mounting
 from roadbed.core.timeline import Timeline
 from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.motion.grid_pose import GridTracker
+from tests.devices import DRIVERS, backend
 
 
 def hill(x, y):
@@ -52,6 +53,25 @@ def test_hidden_ground_is_remembered(motion):
     assert np.isfinite(remembered.elevation[inside]).all()
     assert np.abs(remembered.elevation - lift - hill(x, y))[inside].max() < 0.08
     assert np.isnan(forgotten.elevation[inside]).mean() > 0.5
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_hidden_ground_does_not_creep_towards_its_neighbours(name):
+    """A mound keeps most of its height while many scans do not see it; it sank to a third."""
+    ground = GroundFilter(Config(), backend(name))
+
+    def height(k, hide=None):
+        scan = scan_at(0.0, k, 0.1 * k, hide=hide)
+        points = scan.points.copy()
+        points[:, 2] += 0.6 * np.exp(-(np.hypot(points[:, 0] - 8, points[:, 1]) ** 2) / 8)
+        frame = ground(replace(scan, points=points))
+        return frame.elevation.ravel()[frame.grid.index(8.0, 0.0)] - hill(8.0, 0.0)
+
+    seen = [height(k) for k in range(4)][-1]
+    hidden = [height(k, hide=(8, 0)) for k in range(4, 34)]
+    assert seen > 0.2
+    assert hidden[-1] > 0.7 * seen
+    assert abs(hidden[-1] - hidden[-20]) < 0.01
 
 
 def test_rolling_lattice_follows_and_keeps_its_nodes():

@@ -47,7 +47,7 @@ ALIGNMENT = [
         ("rotation_to_level(share * by.slope_x, share * by.slope_y)", "rotation_to_level(-share * by.slope_x, -share * by.slope_y)"),
         ("x - u, y - v, -w))", "x - u, y - v, z - w))"),
     ),
-    *_of(_CPU.format("motion/align"), _ALIGN, ("node[n] = x - centre_x, y - centre_y, dz, cell", "node[n] = x - centre_x, y - centre_y, -dz, cell")),
+    *_of(_CPU.format("motion/align"), _ALIGN, ("sample[2, n], node[n] = dz, cell", "sample[2, n], node[n] = -dz, cell")),
     *_of(_DEVICE.format("motion/align"), _ALIGN, ("float dz = z - (plane.y + plane.z * dx + plane.w * dy);", "float dz = (plane.y + plane.z * dx + plane.w * dy) - z;")),
 ]  # fmt: skip
 

@@ -36,7 +36,7 @@ class Buffers:
         self.priors = zeros(slots * 2 * nodes * 12, np.float32)
         self.expected = zeros(slots * nodes * 4, np.float32)
         self.surface = zeros(slots * nodes * 4, np.float32)
-        self.seen = zeros(slots * nodes, np.uint8)  # SEEN and STAYS bits of each node
+        self.seen = zeros(slots * nodes, np.uint8)  # SEEN, STAYS and HAS_DATA bits of each node
         self.reported = zeros(slots * nodes * 4, np.float32)  # the surface that the caller gets
         self.doubts = zeros(slots * nodes * 4, np.float32)  # {doubt, unevenness, certainty} of each node
         self.clean = zeros(slots * nodes, np.int32)  # union-find parents of clean nodes, -1: not clean

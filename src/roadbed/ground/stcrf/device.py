@@ -220,10 +220,7 @@ class StcrfDevice:
         if not self._to_move:
             return ()
         for record in self._records:
-            if self._kept:
-                record.prior_from = POSTERIOR
-            else:
-                record.prior_from, record.prior = record.prior, 1 - record.prior
+            record.prior_from, record.prior = POSTERIOR if self._kept else record.prior, 1 - record.prior
         self._kept = self._to_move = False
         return (self._graphs.motion,)
 

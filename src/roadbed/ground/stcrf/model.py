@@ -103,10 +103,10 @@ SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up thi
 # Alignment with the prior surface.
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
 ALIGNMENT_TRUST = 0.8  # share of the misalignment beyond the dead zone that is corrected
-# Dead zone: a smaller misalignment is not corrected. The prior surface comes from aligned scans, so small biased fits
-# add up: with a trust of 0.95 and no dead zone, scans of a mountain road tilt by 5 degrees within 40 scans.
-ALIGNMENT_DEAD_LIFT = _F(0.02)  # m
-ALIGNMENT_DEAD_TILT = _F(0.003)  # slope
+# Dead zone: a smaller misalignment is not corrected. The prior surface comes from aligned scans, so a bias of the fits
+# adds up to trust / (1 - trust) times its size beyond the dead zone; on mountain roads it is 0.01 m and 0.001.
+ALIGNMENT_DEAD_LIFT = _F(0.01)  # m
+ALIGNMENT_DEAD_TILT = _F(0.0015)  # slope
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
 FEWEST_SAMPLES = 50
 FIRM = _F(3)  # effective points a node must hold to be trusted
@@ -159,8 +159,8 @@ PROBABILITY, HEIGHT, LAYERS = 1, 2, 4
 UNALIGNED = 16  # numbers of the poses before the alignment with the prior surface
 # How a prior is moved, and where it lies before: in one of two buffers, or as the last frame's result.
 ROLLING, TURNING, POSTERIOR = 0, 1, 2
-# What a frame says of a node: its ground was seen, now or before; it stays as prior.
-SEEN, STAYS = 1, 2
+# What a frame says of a node: its ground was seen, now or before; it stays as prior; it has data of this scan.
+SEEN, STAYS, HAS_DATA = 1, 2, 4
 
 _NUMBERS = (int, float, np.number)
 CONSTANTS = MappingProxyType({name: n for name, n in globals().items() if name[0] != "_" and isinstance(n, _NUMBERS)})

@@ -26,7 +26,8 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
 
 #if SEEN_ONLY
 FUNCTION uchar seen_by(float now, float before) {
-    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | (now > STAYS_FROM || before > STAYS_FROM ? STAYS : 0));
+    int stays = now > STAYS_FROM ? STAYS | HAS_DATA : before > STAYS_FROM ? STAYS : 0;
+    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | stays);
 }
 #endif
 

@@ -2,8 +2,8 @@
 // Alignment: fits the height and tilt of a scan to the prior surface by reweighted least squares over samples of firm nodes.
 // The scan's pose is corrected on the device, so that the frame's kernels can follow immediately. Twin: align_cpu.py.
 
-// Samples every stride-th point over a firm node, except non-ground points: x and y from the sensor, height over the node's
-// plane, and the node.
+// Samples every stride-th point over a firm node, except non-ground points: how its height over the node's plane changes with
+// the slopes of a turn about the sensor, that height, and the node.
 KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const uchar *non_ground,
                         GLOBAL const float4 *priors, GLOBAL float4 *samples, GLOBAL int *counts, GLOBAL int *found, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
@@ -28,7 +28,10 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
         ATOMIC_ADD(&found[3 * SLOT + 2], 1);
         if (fabs(dz) >= FARTHEST_SAMPLE) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
-        samples[SLOT * capacity + ATOMIC_ADD(&found[3 * SLOT], 1)] = FLOAT4(from_x, from_y, dz, FLOAT_OF((uint)node));
+        // A turn also shifts a point sideways, by its height over the sensor, and so up or down the slope of its node.
+        float from_z = z - t[2];
+        float4 sample = FLOAT4(from_x + plane.z * from_z, from_y + plane.w * from_z, dz, FLOAT_OF((uint)node));
+        samples[SLOT * capacity + ATOMIC_ADD(&found[3 * SLOT], 1)] = sample;
     }
 }
 
@@ -46,8 +49,8 @@ FUNCTION precise_t unaligned(GLOBAL const Frame *frame, int k) {
 // The share of a misalignment of this size that is beyond the dead zone.
 FUNCTION precise_t beyond(precise_t size, float dead) { return size > dead ? 1 - dead / size : 0; }
 
-// Number k of the sensor's pose (rotation by rows, translation) and the vehicle's position, turned about the point below the
-// sensor, then lowered. Twin: GridPose.corrected.
+// Number k of the sensor's pose (rotation by rows, translation) and the vehicle's position, turned about the sensor, then
+// lowered. Twin: GridPose.corrected.
 #define POSES 15
 FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
     precise_t tilt_x = fit[1], tilt_y = fit[2], lift = fit[0], trust = unaligned(frame, 15);
@@ -56,11 +59,11 @@ FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, in
     precise_t slope_x = turned * tilt_x, slope_y = turned * tilt_y;
     precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
     precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
-    precise_t foot[3] = {unaligned(frame, 9), unaligned(frame, 10), 0}, lower[3] = {0, 0, lifted * lift};
+    precise_t pivot[3] = {unaligned(frame, 9), unaligned(frame, 10), unaligned(frame, 11)}, lower[3] = {0, 0, lifted * lift};
     int row = k < 9 ? k / 3 : k % 3, position = k < 12 ? 9 : 12;
-    precise_t number = k < 9 ? 0 : foot[row] - lower[row];
+    precise_t number = k < 9 ? 0 : pivot[row] - lower[row];
     for (int j = 0; j < 3; ++j)
-        number += turn[3 * row + j] * (k < 9 ? unaligned(frame, 3 * j + k % 3) : unaligned(frame, position + j) - foot[j]);
+        number += turn[3 * row + j] * (k < 9 ? unaligned(frame, 3 * j + k % 3) : unaligned(frame, position + j) - pivot[j]);
     return number;
 }
 

@@ -15,8 +15,8 @@ from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 
 class Samples(NamedTuple):
-    """Room for samples: x, y from the sensor and height over the prior's plane (3, n), their nodes, and the number of
-    samples per node, which is zero before and after a fit."""
+    """Room for samples (3, n): change of the height over the prior's plane by the slopes a and b of a turn, and that
+    height; their nodes, and the number of samples per node, which is zero before and after a fit."""
 
     values: np.ndarray
     node: np.ndarray
@@ -25,13 +25,13 @@ class Samples(NamedTuple):
 
 @njit(cache=True)
 def sample_residuals(points, non_ground, stride, rotation, translation, shape, radius, information, mean, samples):
-    """Sample every `stride`-th point over a firm node of the prior: x and y from the sensor, height over the plane.
+    """Sample every `stride`-th point over a firm node of the prior.
 
     Non-ground points are left out: a sensor of four layers sees more car sides than road, which would lift the scan.
     Returns the number of samples, and of points over firm nodes at any height.
     """
     rows, columns, spacing = shape.rows, shape.columns, shape.spacing
-    centre_x, centre_y = translation[0], translation[1]
+    centre_x, centre_y, centre_z = translation[0], translation[1], translation[2]
     sample, node, count = samples.values, samples.node, samples.count
     scale, wide, long = F(1) / spacing, F(columns), F(rows)
     has_non_ground = non_ground.shape[0] > 0
@@ -51,11 +51,14 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
         planes = mean[row + ONE]
         h, sx, sy = planes[0, column + ONE], planes[1, column + ONE], planes[2, column + ONE]
         dx, dy = x - (F(column) + F(0.5)) * spacing, y - (F(row) + F(0.5)) * spacing
-        dz = transform_row(to_z, px, py, pz) - (h + sx * dx + sy * dy)
+        z = transform_row(to_z, px, py, pz)
+        dz = z - (h + sx * dx + sy * dy)
         firm = inside & (information[row + ONE, 0, column + ONE] >= FIRM)
         counts = firm & (abs(dz) < FARTHEST_SAMPLE)
         cell = row * U(columns) + column
-        sample[0, n], sample[1, n], sample[2, n], node[n] = x - centre_x, y - centre_y, dz, cell
+        # A turn also shifts a point sideways, by its height over the sensor, and so up or down the slope of its node.
+        sample[0, n], sample[1, n] = x - centre_x + sx * (z - centre_z), y - centre_y + sy * (z - centre_z)
+        sample[2, n], node[n] = dz, cell
         count[cell] += counts
         n += counts
         over += firm
@@ -79,7 +82,8 @@ def _weigh(x, y, dz, limited, plane, sigma, weight):
 
 @njit(cache=True)
 def fit_tilt(samples, n):
-    """Fit dz = lift + a x + b y to the samples; returns lift, a, b and the share of samples on the surface after it."""
+    """Fit dz = lift + a x + b y to the samples; returns lift, the slopes a and b of the turn about the sensor,
+    and the share of samples on the surface after it."""
     sample, node, count = samples.values, samples.node, samples.count
     x, y, dz = sample[0, :n], sample[1, :n], sample[2, :n]
     limited, weight = np.empty(n, np.float32), np.empty(n, np.float32)

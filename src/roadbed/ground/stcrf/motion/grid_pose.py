@@ -90,7 +90,7 @@ class GridPose:
         return Alignment(poses, ALIGNMENT_RADIUS, ALIGNMENT_TRUST)
 
     def corrected(self, by: Misalignment, trust: float) -> GridPose:
-        """The pose aligned with the prior surface: turned about the point below the sensor, then lowered.
+        """The pose aligned with the prior surface: turned about the sensor, then lowered.
 
         The share `trust` of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
         """
@@ -98,9 +98,9 @@ class GridPose:
         share = trust * beyond(tilt, float(ALIGNMENT_DEAD_TILT))
         turn = rotation_to_level(share * by.slope_x, share * by.slope_y)
         lower = trust * beyond(lift, float(ALIGNMENT_DEAD_LIFT)) * by.lift
-        x, y, _ = self.T_lattice_sensor.xyz
-        u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, self.base)
-        correction = Pose.of_numbers((*turn, x - u, y - v, self.base - w - lower))
+        x, y, z = self.T_lattice_sensor.xyz
+        u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, z)
+        correction = Pose.of_numbers((*turn, x - u, y - v, z - w - lower))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
         return GridPose(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
 

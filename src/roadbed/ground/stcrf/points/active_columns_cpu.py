@@ -12,7 +12,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, minimum, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -153,8 +153,11 @@ def begin_active_columns(
 
 @njit(nogil=True, cache=True)
 def keep_seen(first_row, last_row, arrays, information, active_columns, use_prior, ends, planes):
-    """The prior takes the posterior of nodes with data now or with a prior before; all others become undefined. What it
-    knows lies within columns [ends[0], ends[1]) of each row, before and after.
+    """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
+    it knows lies within columns [ends[0], ends[1]) of each row, before and after.
+
+    A node with a prior but without data keeps its plane, with no more information than its posterior has: if it took
+    the posterior, it would creep towards its neighbours with every scan that does not see it.
 
     Within the active columns `planes` takes the planes of nodes that know enough, from neighbours too, and the expected
     plane of the rest: the next frame's coarse lattice starts there. All of this for a range of rows.
@@ -167,10 +170,13 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
         own, out, new = arrays.data[r], arrays.prior[r], information[r]
         mean, expected = arrays.mean[r], arrays.expected[r]
         for c in range(U(first), U(last), STEP):
-            stays = maximum(load(own, (0, c)), load(out, (0, c)) * before) > STAYS_FROM
+            has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
+            stays = has_data | (known * before > STAYS_FROM)
+            share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             for k in range(9):
-                store(out, (k, c), where(stays, load(new, (k, c)), splat(F(0))))
+                kept = where(has_data, load(new, (k, c)), share * load(out, (k, c)))
+                store(out, (k, c), where(stays, kept, splat(F(0))))
             for k in range(3):
                 store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
         clear_columns(out, ends[0, row], min(first, ends[1, row]))
