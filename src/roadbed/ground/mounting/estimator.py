@@ -32,6 +32,7 @@ _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
 _DOUBTFUL, _SURE = 0.3, 0.8  # quality below which a mounting is doubtful, and from which it is not
+_TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
@@ -48,6 +49,12 @@ class Plane(NamedTuple):
 
 
 _NONE = Plane(_DEFAULT_HEIGHT, 0.0, 0.0, 0.0, 0.0)
+
+
+def _tilt_in_words(T_vehicle_sensor: Pose) -> str:
+    """A tilt that only few sensors have; empty for others."""
+    tilt = math.degrees(math.acos(min(abs(float(T_vehicle_sensor.rotation[2, 2])), 1.0)))
+    return f"{tilt:.0f} degrees against z, which points up in clouds (?origin=none)" if tilt > _TILT else ""
 
 
 class Mountings:
@@ -182,7 +189,8 @@ class MountingEstimator:
             return ""
         why = f"confidence {plane.quality:.2f}"
         if plane.quality >= _DOUBTFUL:
-            against = why_not_ground(self._mounting(found.T_level_sensor, plane).T_vehicle_sensor @ points)
+            pose = self._mounting(found.T_level_sensor, plane).T_vehicle_sensor
+            against = why_not_ground(pose @ points) or _tilt_in_words(pose)
             if not against:
                 return ""
             why += f", {against}"
