@@ -41,6 +41,29 @@ def strays(
     show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers"), as_json)
 
 
+@app.command("maps")
+def maps(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="LAS files with classes; none: the simulator alone.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=0, help="Seeds of each simulated map, from 701 on.")] = 2,
+    backend: BackendOption = CPU,
+    as_json: Json = False,
+) -> None:
+    """Label clouds without a sensor: simulated maps and LAS files.
+
+    F1 beside a cloth simulation filter on the same points, where `cloth-simulation-filter` is installed.
+    """
+    from itertools import chain
+
+    from benchmarks.maps import las_files, map_rows, simulated_maps
+    from roadbed.bench.timing import report
+
+    clouds = chain(las_files(files or ()), simulated_maps(range(701, 701 + seeds)))
+    rows = list(map_rows(clouds, backend))
+    show(report("maps", rows, backend=backend), tuple(rows[0]), as_json)
+
+
 @app.command("occupancy")
 def occupancy(
     backend: BackendOption = CPU,

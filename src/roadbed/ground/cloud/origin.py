@@ -26,7 +26,8 @@ _BEYOND = 0.25  # share of the points beyond the lattice: a scan has few so far 
 _SMALLEST = 3.0  # m, extent of a cloud of which anything is said
 # A sensor spreads its rays over angles: a surface of some size holds points in proportion to 1 / range^2.
 _BOX, _FEWEST_BOXES = 0.1, 50  # of the median range: side of the boxes in which points are counted; boxes that tell
-_LEAST_FALL = 0.6  # exponent of the fall of points per box with the range; scans 0.7 to 1.4
+_LEAST_FALL = 0.5  # exponent of the fall of points per box with the range; scans 0.6 to 2
+_SPREAD = 2.5  # of the ranges, 90th to 10th percentile: in a small room all are alike and tell nothing
 # A ray ends at one surface: few points lie behind others in the same direction.
 _DIRECTION, _NEARER = 0.25, 0.5  # degrees; share of the range at which the nearer point lies
 _MOST_HIDDEN = 0.15  # share of the points; scans 0 to 0.1
@@ -66,16 +67,18 @@ def _usable(points: Float32, most: int) -> Float64:
 
 
 def density_fall(points: Float64) -> float | None:
-    """Exponent k of points per box ~ range^-k; None where too few boxes tell."""
+    """Exponent k of points per box ~ range^-k; None where too few boxes or ranges tell."""
     reach = np.linalg.norm(points, axis=1)
+    near, far = np.quantile(reach, [0.1, 0.9])
+    if far < _SPREAD * near:
+        return None
     box = np.floor(points / (_BOX * np.median(reach))).astype(np.int64)
     _, index, count = np.unique(box, axis=0, return_inverse=True, return_counts=True)
     if len(count) < _FEWEST_BOXES:
         return None
     ranges = np.log(np.bincount(index.ravel(), reach) / count)
     spread = ranges - ranges.mean()
-    variance = (spread**2).mean()
-    return float(-(spread * np.log(count)).mean() / variance) if variance > 0 else None
+    return float(-(spread * np.log(count)).mean() / (spread**2).mean())
 
 
 def hidden_share(points: Float64) -> float:
