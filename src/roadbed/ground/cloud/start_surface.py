@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +22,10 @@ _PERCENTILE = 0.05  # of the heights in a cell
 _OBJECT_RADIUS = 64.0  # m, half the width of the widest building that is looked under
 _SEED_HEIGHT = 0.5  # m over the lowest surroundings at which a cell is ground for sure
 _PIT = 1.0  # m below all cells around: a stray return
-_STEEPEST, _SLOPE_OF_WIDE_CELLS, _STEP = 0.8, 0.3, 2.0  # between cells; a larger step than that and in m is a wall
+_STEEPEST = 0.7  # slope between cells: the angle of repose of soil
+_SLOPE_OF_WIDE_CELLS, _STEP = 0.3, 2.0  # and m; between distant cells a rise is a wall from the larger of both on
 _REFINEMENTS = 2  # corrections by the low percentile of heights over the surface, which a slope does not bias
+_GAP = 2  # empty cells that are bridged
 _SIDES = ((0, 1), (1, 0), (1, 1), (1, -1))
 
 
@@ -73,7 +76,7 @@ def start_surface(points: Float64) -> StartSurface:
     index = ((y - south) / size).astype(np.int64) * columns + ((x - west) / size).astype(np.int64)
     shape = rows, columns
     low = _low_percentiles(index, z, shape)
-    low[low < _around(low, np.nanmin) - _PIT] = np.nan
+    low[low < _lowest_around(low) - _PIT] = np.nan
     ground = _connected(low, _seeds(low, size), size)
     height = _filled(np.where(ground, low, np.nan))
     for _ in range(_REFINEMENTS):
@@ -109,16 +112,14 @@ def _low_percentiles(index: NDArray[np.int64], z: Float64, shape: tuple[int, int
 def _seeds(low: Float64, size: float) -> NDArray[np.bool_]:
     """Cells hardly higher than the opening of the heights: in any window as wide as a building some are ground."""
     radius = max(1, round(_OBJECT_RADIUS / size))
-    eroded = _slide(np.where(np.isnan(low), np.inf, low), radius, np.min)
-    opened = _slide(np.where(np.isinf(eroded), -np.inf, eroded), radius, np.max)
+    eroded = _slide(np.where(np.isnan(low), np.inf, low), radius, np.minimum, np.inf)
+    opened = _slide(np.where(np.isinf(eroded), -np.inf, eroded), radius, np.maximum, -np.inf)
     with np.errstate(invalid="ignore"):
         return low - opened <= _SEED_HEIGHT
 
 
-def _slide(values: Float64, radius: int, extreme: object) -> Float64:
+def _slide(values: Float64, radius: int, pick: np.ufunc, empty: float) -> Float64:
     """Minimum or maximum in a square window around each cell, in steps of at most 3 cells: windows add up."""
-    empty = np.inf if extreme is np.min else -np.inf
-    pick = np.minimum if extreme is np.min else np.maximum
     for axis in (0, 1):
         left = radius
         while left > 0:
@@ -135,14 +136,19 @@ def _slide(values: Float64, radius: int, extreme: object) -> Float64:
 
 
 def _connected(low: Float64, ground: NDArray[np.bool_], size: float) -> NDArray[np.bool_]:
-    """Ground cells, and all that are reached from them without a step as high as a wall."""
-    passes = []
-    for dy, dx in _SIDES:
-        distance = size * math.hypot(dx, dy)
+    """Ground cells, and all that are reached from them, also over small gaps, without a step as high as a wall."""
+    passes, empty = [], np.isnan(low)
+    for (dy, dx), steps in product(_SIDES, range(1, _GAP + 2)):
+        if steps * abs(dy) >= low.shape[0] or steps * abs(dx) >= low.shape[1]:
+            continue
+        distance = size * steps
         limit = min(_STEEPEST * distance, max(_STEP, _SLOPE_OF_WIDE_CELLS * distance))
-        here, there = _pair(dy, dx)
+        here, there = _pair(steps * dy, steps * dx)
         with np.errstate(invalid="ignore"):
-            passes.append((here, there, np.abs(low[here] - low[there]) <= limit))
+            passable = np.abs(low[here] - low[there]) <= limit
+        for between in range(1, steps):
+            passable &= empty[_between(low.shape, (dy, dx), between, steps)]
+        passes.append((here, there, passable))
     count = -1
     while count != (count := int(np.count_nonzero(ground))):
         for here, there, passable in passes:
@@ -158,8 +164,16 @@ def _pair(dy: int, dx: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:
     return (rows[0], columns[0]), (rows[1], columns[1])
 
 
-def _around(values: Float64, extreme: object) -> Float64:
-    """The lowest of the eight cells around each; +inf where there is none."""
+def _between(shape: tuple[int, int], side: tuple[int, int], step: int, steps: int) -> tuple[slice, slice]:
+    """Slices of the cells `step` sides after those of `_pair`, which are `steps` sides apart."""
+    (dy, dx), (rows, columns) = side, shape
+    first_column = step * dx if dx >= 0 else (step - steps) * dx
+    width, height = columns - steps * abs(dx), rows - steps * dy
+    return slice(step * dy, step * dy + height), slice(first_column, first_column + width)
+
+
+def _lowest_around(values: Float64) -> Float64:
+    """The lowest of the eight cells around each; -inf where there is none."""
     padded = np.pad(np.where(np.isnan(values), np.inf, values), 1, constant_values=np.inf)
     rows, columns = values.shape
     lowest = np.full(values.shape, np.inf)
