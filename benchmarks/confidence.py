@@ -24,7 +24,7 @@ from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
 from roadbed.sources.simulator import SimulatorSource
 
-DOUBTS = ("is doubtful", "not found", "upside down", "no ground", "camera axes", "millimetres")
+DOUBTS = ("is doubtful", "not found", "upside down", "no ground", "camera axes", "millimetres", "no sensor")
 HEIGHT_ERROR, TILT_ERROR = (0.15, 0.1), 3.0  # m and share of the height; degrees
 CEILING = 2.5  # m
 

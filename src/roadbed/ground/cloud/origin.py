@@ -22,8 +22,9 @@ _POINTS = 20_000  # looked at for the density; `_RAYS` of them for hidden points
 _RAYS = 500_000
 _SURE = 0.8  # quality of a mounting that is believed
 _HIGHEST = 15.0  # m of a sensor over the ground
+_APART = 3.0  # distance of the middle of the points from the origin, in median distances from the middle
 _BEYOND = 0.25  # share of the points beyond the lattice: a scan has few so far away
-_SMALLEST = 3.0  # m, extent of a cloud of which anything is said
+_SMALLEST = 10.0  # m, extent of a cloud of which anything is said: rooms look alike from any point
 # A sensor spreads its rays over angles: a surface of some size holds points in proportion to 1 / range^2.
 _BOX, _FEWEST_BOXES = 0.1, 50  # of the median range: side of the boxes in which points are counted; boxes that tell
 _LEAST_FALL = 0.5  # exponent of the fall of points per box with the range; scans 0.6 to 2
@@ -42,10 +43,9 @@ def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], co
     if not alone or config.mounting.height is not None or any(_OTHER_AXES in note for note in diagnostics):
         return ""
     points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
-    x, y, z = mounting.T_vehicle_sensor.xyz
-    if mounting.quality and (math.hypot(x, y) > _HIGHEST or abs(z) > _HIGHEST):
-        return "the points lie far from their origin"
     sample = _usable(points, _POINTS)
+    if _is_far(mounting, sample):
+        return "the points lie far from their origin"
     if len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST:
         return ""
     beyond = float((np.abs(sample[:, :2]).max(axis=1) > half_width).mean())
@@ -59,6 +59,17 @@ def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], co
     if hidden_share(_usable(points, _RAYS)) > _MOST_HIDDEN:
         return "points lie behind others"
     return ""
+
+
+def _is_far(mounting: Mounting, sample: Float64) -> bool:
+    """Whether the ground found lies far away, or no point lies at the height of the origin or around it."""
+    x, y, z = mounting.T_vehicle_sensor.xyz
+    if mounting.quality or len(sample) < _FEWEST_BOXES:
+        return bool(mounting.quality) and (math.hypot(x, y) > _HIGHEST or abs(z) > _HIGHEST)
+    lowest, highest = np.quantile(sample[:, 2], [0.01, 0.99])
+    centre = np.median(sample, axis=0)
+    from_centre = np.median(np.linalg.norm(sample - centre, axis=1))
+    return bool(lowest > _HIGHEST or highest < -_HIGHEST or np.linalg.norm(centre) > _APART * from_centre)
 
 
 def _usable(points: Float32, most: int) -> Float64:
