@@ -46,7 +46,7 @@ def maps(
     files: Annotated[
         list[Path] | None, typer.Argument(help="LAS files with classes; none: the simulator alone.")
     ] = None,
-    seeds: Annotated[int, typer.Option(min=0, help="Seeds of each simulated map, from 701 on.")] = 2,
+    seeds: Annotated[int, typer.Option(min=0, help="Seeds of each simulated map, from 711 on.")] = 2,
     backend: BackendOption = CPU,
     as_json: Json = False,
 ) -> None:
@@ -59,7 +59,7 @@ def maps(
     from benchmarks.maps import las_files, map_rows, simulated_maps
     from roadbed.bench.timing import report
 
-    clouds = chain(las_files(files or ()), simulated_maps(range(701, 701 + seeds)))
+    clouds = chain(las_files(files or ()), simulated_maps(range(711, 711 + seeds)))
     rows = list(map_rows(clouds, backend))
     show(report("maps", rows, backend=backend), tuple(rows[0]), as_json)
 

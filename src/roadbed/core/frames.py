@@ -70,7 +70,7 @@ class Scan:
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # (N, ...) other channels by name
     mounts: tuple[SensorMount, ...] = ()  # sensors of a merged scan; channel "sensor_index" has the index per point
     diagnostics: tuple[str, ...] = ()  # what the reader left out or doubts, one line each
-    has_origin: bool | None = None  # a sensor was at the origin; False: a map, an aerial tile; None: found out
+    has_origin: bool | None = None  # a sensor was at the origin; False: a map, an aerial tile; None: recognised
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
