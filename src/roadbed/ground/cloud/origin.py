@@ -44,9 +44,10 @@ def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], co
         return ""
     points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
     sample = _usable(points, _POINTS)
-    if _is_far(mounting, sample):
+    too_small = len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST
+    if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
         return "the points lie far from their origin"
-    if len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST:
+    if too_small:
         return ""
     beyond = float((np.abs(sample[:, :2]).max(axis=1) > half_width).mean())
     if beyond > _BEYOND:
@@ -61,11 +62,13 @@ def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], co
     return ""
 
 
-def _is_far(mounting: Mounting, sample: Float64) -> bool:
-    """Whether the ground found lies far away, or no point lies at the height of the origin or around it."""
+def _ground_is_far(mounting: Mounting) -> bool:
     x, y, z = mounting.T_vehicle_sensor.xyz
-    if mounting.quality or len(sample) < _FEWEST_BOXES:
-        return bool(mounting.quality) and (math.hypot(x, y) > _HIGHEST or abs(z) > _HIGHEST)
+    return mounting.quality > 0 and (math.hypot(x, y) > _HIGHEST or abs(z) > _HIGHEST)
+
+
+def _points_are_far(sample: Float64) -> bool:
+    """Whether no point lies at the height of the origin, or the origin lies outside of them."""
     lowest, highest = np.quantile(sample[:, 2], [0.01, 0.99])
     centre = np.median(sample, axis=0)
     from_centre = np.median(np.linalg.norm(sample - centre, axis=1))
