@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections.abc import Iterator, Sequence
 from cProfile import Profile
@@ -108,7 +107,7 @@ def _row(folder: Path, sequences: Sequence[InputSequence], config: Config, worke
 
 def _run(job: Job, sequences: Sequence[InputSequence], engine: Engine) -> None:
     with locked_output(job):
-        BatchRun(job, sequences, engine, lambda progress, event: None).run(threading.Event())
+        BatchRun(job, sequences, engine, lambda progress, event: None).run(lambda: False)
 
 
 def _ray_seconds() -> float:

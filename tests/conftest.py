@@ -26,6 +26,10 @@ _PATHS = [*filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep)), str
 os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry in _PATHS)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _leave_the_working_folder(tmp_path_factory):
     """No test reads or writes the folder pytest was started in; fixtures of larger scope start in an empty one."""

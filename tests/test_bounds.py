@@ -6,11 +6,17 @@ import pickle
 import subprocess
 import sys
 
+import pytest
+
 import roadbed
+
+pytestmark = pytest.mark.long
 
 CHAIN = """
 import pickle, sys
 import numpy as np
+import pytest
+
 from roadbed import Config, GroundFilter, Pipeline
 
 drive, rig = pickle.load(open(sys.argv[1], "rb"))

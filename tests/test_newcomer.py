@@ -16,8 +16,8 @@ from PIL import Image
 import roadbed
 from roadbed import Pose, Scan
 from roadbed.outputs.pcd import write_pcd
+from tests.children import child
 from tests.cli.process import roadbed as command
-from tests.conftest import take_interrupts
 from tests.sources.bags.bag_files import POINT_STEP, Messages, write_bag
 
 
@@ -100,14 +100,7 @@ def test_4_a_configuration(place):
 
 def test_5_the_viewer(place):
     arguments = ["view", "scan.pcd", "--port", "0", "--no-occupancy"]
-    with subprocess.Popen(
-        [sys.executable, "-m", "roadbed", *arguments],
-        cwd=place,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=take_interrupts,
-    ) as process:
+    with child(sys.executable, "-m", "roadbed", *arguments, cwd=place, stderr=subprocess.STDOUT) as process:
         address = next(found.group(1) for line in process.stdout if (found := re.search(r"viewer at (\S+)", line)))
         page = urllib.request.urlopen(address, timeout=60).read()
         process.send_signal(signal.SIGINT)

@@ -20,6 +20,8 @@ from roadbed import Scan
 from roadbed.outputs.pcd import write_pcd
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.long
+
 
 def run(*command, cwd, **environment):
     done = subprocess.run(

@@ -8,7 +8,7 @@ import os
 import shutil
 import signal
 import subprocess
-import threading
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +23,9 @@ from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.cli.process import roadbed
 from tests.disks import mounted
+from tests.live.processes import PATIENCE
+
+pytestmark = pytest.mark.long
 
 STORE = 80 << 20
 
@@ -30,7 +33,7 @@ STORE = 80 << 20
 @pytest.fixture(scope="module")
 def cluster():
     """A head and one more node, one core each; nothing leaves the machine."""
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # whatever token this user has
     from ray.cluster_utils import Cluster
 
     # Ray replaces 127.0.0.1 by the machine's address on the network; two test runs need two addresses.
@@ -59,10 +62,11 @@ def expected(alone, sequences):
 
 
 def run(job, sequences, engine, tell=lambda progress, event: None):
-    """A batch on the cluster."""
+    """A batch on the cluster, stopped if it hangs."""
+    deadline = time.monotonic() + 2 * PATIENCE
     with locked_output(job):
         batch_run = BatchRun(job, sequences, engine, tell)
-        progress = batch_run.run(threading.Event())
+        progress = batch_run.run(lambda: time.monotonic() > deadline)
         batch_run.clear()
         write_summary(job, batch_run.complete(), progress)
         return progress
@@ -74,12 +78,13 @@ def results(job):
 
 def hold(monkeypatch, held):
     """Workers wait in the middle of a sequence, after its first frame, as long as `held(sequence)` says so."""
-    task = tasks.sequence_task
+    task, patience = tasks.sequence_task, PATIENCE
 
     def slow_task(job, sequence):
         for told in task(job, sequence):
             yield told
-            while held(sequence):
+            deadline = time.monotonic() + patience  # a worker that nobody stops goes on, and the test fails
+            while held(sequence) and time.monotonic() < deadline:
                 time.sleep(0.02)
 
     monkeypatch.setattr(tasks, "sequence_task", slow_task)
@@ -179,6 +184,29 @@ def test_a_corrupt_sequence_is_reported_and_the_command_ends_with_1(cluster, seq
     home = f"sequences/{sequences[2].name}/"
     done = {name: data for name, data in content(tmp_path / "out").items() if name.startswith(home)}
     assert done == {name: data for name, data in expected.items() if name.startswith(home)}
+
+
+STRANGER = """
+import sys
+from roadbed.batch import engine
+from roadbed.core.errors import DeviceError
+engine._FIRST_TASK = 20
+try:
+    with engine.Engine(sys.argv[1]):
+        print("accepted")
+except DeviceError as error:
+    print(error)
+"""
+
+
+def test_a_cluster_that_cannot_answer_is_reported(cluster):
+    """A user with a token, a cluster without: Ray connects, and no result ever arrives."""
+    environment = {**os.environ, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": "0123456789" * 4}
+    out = subprocess.run(
+        [sys.executable, "-c", STRANGER, cluster.address], env=environment, capture_output=True, text=True, timeout=600
+    )
+    assert "runs no task within 20 s: its nodes need the token of this user" in out.stdout, out.stderr
+    assert "RAY_AUTH_MODE, which is token here" in out.stdout
 
 
 def test_sequences_share_gpus_and_one_that_is_not_there_is_reported_at_once():

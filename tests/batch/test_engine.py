@@ -10,8 +10,12 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
+from tests.children import child
 from tests.conftest import ROOT
 
+pytestmark = pytest.mark.long
 ENGINE = """
 import os, subprocess, sys, time
 from roadbed.batch.engine import Engine
@@ -63,12 +67,7 @@ except DeviceError as error:
 
 
 def start(code, **environment):
-    return subprocess.Popen(
-        [sys.executable, "-c", code],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    return child(sys.executable, "-c", code, env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment})
 
 
 def test_only_this_user_reaches_it():
@@ -90,9 +89,9 @@ def test_only_this_user_reaches_it():
 
 def test_a_killed_batch_leaves_no_folder():
     for end in ("killed", "by itself"):
-        process = start(FOLDER, END=end)
-        folder = Path(process.stdout.readline().strip())
-        assert process.wait(60) == (-signal.SIGKILL if end == "killed" else 0)
+        with start(FOLDER, END=end) as process:
+            folder = Path(process.stdout.readline().strip())
+            assert process.wait(60) == (-signal.SIGKILL if end == "killed" else 0)
         deadline = time.monotonic() + 60
         while folder.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
@@ -106,6 +105,7 @@ def test_a_raylet_that_aborts_is_noticed_at_once(tmp_path):
     raylet.chmod(0o755)
     begin = time.monotonic()
     environment = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as of the engine
-    out, _ = start(ABORTS.format(executable=str(raylet)), **environment).communicate(timeout=900)
+    with start(ABORTS.format(executable=str(raylet)), **environment) as process:
+        out = process.stdout.read()
     assert "Ray on this machine does not answer (raylet ended while it started)" in out
     assert time.monotonic() - begin < 200  # and not 300 s more than Ray takes

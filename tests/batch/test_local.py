@@ -14,8 +14,10 @@ import pytest
 from roadbed.batch import tasks
 from roadbed.batch.batch_run import locked_output
 from tests.batch.conftest import SMALL, content, ended, job_in
+from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed
-from tests.conftest import take_interrupts
+
+pytestmark = pytest.mark.long
 
 
 @pytest.fixture
@@ -39,20 +41,16 @@ def test_an_interrupted_batch_can_be_gone_on_from(home, sequences, alone):
         "--workers",
         1,
     )
-    batch = subprocess.Popen(
-        command(*options, "--json"),
-        cwd=home,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=take_interrupts,
-    )
-    for line in batch.stdout:
-        if json.loads(line)["event"] == "frames":
-            batch.send_signal(signal.SIGINT)
-            break
-    rest, problems = batch.communicate(timeout=900)
-    assert batch.returncode == 130, problems
+    with (
+        (home / "problems.txt").open("w") as problems,
+        child(*command(*options, "--json"), cwd=home, stderr=problems) as batch,
+    ):
+        for line in batch.stdout:
+            if json.loads(line)["event"] == "frames":
+                batch.send_signal(signal.SIGINT)
+                break
+        rest = batch.stdout.read()
+    assert batch.returncode == 130, (home / "problems.txt").read_text()
     end = next(json.loads(line) for line in rest.splitlines() if '"end"' in line)
     assert (end["stopped"], end["done"] + end["left"]) == ("interrupted", 2)
     assert end["left"] >= 1

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import sys
 
 import numpy as np
@@ -16,8 +15,8 @@ import pytest
 from roadbed.cli.options import Request
 from roadbed.config import Config
 from roadbed.core.errors import RoadbedError
+from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed
-from tests.conftest import take_interrupts
 
 
 @pytest.fixture
@@ -120,20 +119,13 @@ def test_evaluation_scores_the_part_that_was_asked_for():
 
 def test_the_viewer_prints_its_address_as_json(tmp_path):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--port", "0", "--json"]
-    viewer = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=tmp_path,
-        preexec_fn=take_interrupts,
-    )
-    try:
-        lines = iter(viewer.stdout.readline, "}\n")
-        facts = json.loads("".join(lines) + "}")
+    with child(*command, cwd=tmp_path) as viewer:
+        text = ""
+        while not text.endswith("}\n"):
+            text += (line := viewer.stdout.readline())
+            assert line, "the viewer ended"
+        facts = json.loads(text)
         assert re.fullmatch(r"http://127\.0\.0\.1:[1-9]\d*", facts["address"])
         assert facts["save_as"] == "roadbed.yaml"
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(timeout=600) == 0
-    finally:
-        viewer.kill()

@@ -14,8 +14,8 @@ import pytest
 from roadbed.config import Config
 from roadbed.core.frames import Label
 from roadbed.outputs.label import semantickitti_classes
+from tests.children import child
 from tests.cli.process import roadbed
-from tests.conftest import take_interrupts
 
 
 def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
@@ -42,8 +42,7 @@ def test_run_writes_labels_layers_objects_configuration_and_report(tmp_path):
 def test_a_run_that_is_stopped_keeps_its_report(tmp_path, number):
     command = [sys.executable, "-m", "roadbed", "run", "sim:city?sensor=vlp16&frames=400", "--no-occupancy"]
     command += ["-o", str(tmp_path / "out"), "--map", str(tmp_path / "map")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                          preexec_fn=take_interrupts) as run:  # fmt: skip
+    with child(*command, stderr=subprocess.PIPE) as run:
         labels = tmp_path / "out" / "labels"
         while run.poll() is None and not (labels.is_dir() and len(list(labels.iterdir())) > 2):
             time.sleep(0.05)

@@ -85,7 +85,7 @@ def _log(scratch: Path) -> Path:
 
 def _watch(child: int, shared: SharedCase) -> str | None:
     """Wait for the worker; what went wrong with the case it was at, None where it ended by itself."""
-    case, since, used = None, time.monotonic(), 0.0
+    progress, since, used = None, time.monotonic(), 0.0
     while True:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
@@ -93,9 +93,10 @@ def _watch(child: int, shared: SharedCase) -> str | None:
                 return None
             return f"crashed: {_how(status)}"
         current = shared.current()
-        if current is None or current[:2] != case:
-            case, since, used = current and current[:2], time.monotonic(), _processor_time(child)
-        elif _processor_time(child) - used > LONGEST_CASE_S or time.monotonic() - since > _LONGEST_WAIT_S:
+        if shared.progress() != progress:
+            progress, since, used = shared.progress(), time.monotonic(), _processor_time(child)
+        took_long = current is not None and _processor_time(child) - used > LONGEST_CASE_S
+        if took_long or time.monotonic() - since > _LONGEST_WAIT_S:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
             return f"hung: more than {LONGEST_CASE_S:g} s of processor time or {_LONGEST_WAIT_S:g} s of waiting"

@@ -16,13 +16,17 @@ from tests.conftest import ROOT
 from tests.fuzz.campaign import run
 from tests.fuzz.targets import Target, all_targets
 
+pytestmark = pytest.mark.long
+
 CASES = 300
 
 
 def test_every_reader_takes_a_share_of_cases(tmp_path):
     """In a process of its own, where no earlier test has threads running or memory taken."""
-    options = ["--cases", str(CASES), "--seconds", "1800", "--seed", "0", "--findings", str(tmp_path)]
-    ended = subprocess.run([sys.executable, "-m", "tests.fuzz", *options], capture_output=True, text=True, cwd=ROOT)
+    options = ["--cases", str(CASES), "--seconds", "700", "--seed", "0", "--findings", str(tmp_path)]
+    ended = subprocess.run(
+        [sys.executable, "-m", "tests.fuzz", *options], capture_output=True, text=True, cwd=ROOT, timeout=800
+    )
     assert ended.returncode == 0, ended.stdout + ended.stderr
     for target in all_targets():
         assert f"{target.name:<16}{CASES:>12}" in ended.stdout

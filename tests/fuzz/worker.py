@@ -50,6 +50,11 @@ class SharedCase:
         had, accepted = _COUNTS.unpack_from(self._memory, self._counts_at + _COUNTS.size * target)
         return had, accepted
 
+    def progress(self) -> tuple[int, int, int]:
+        """Number, target and state of the case that is being run, or was last."""
+        number, target, _, state = _HEAD.unpack_from(self._memory, 0)
+        return number, target, state
+
     def current(self) -> tuple[int, int, bytes] | None:
         """Target, number and bytes of the case that is being run."""
         number, target, length, state = _HEAD.unpack_from(self._memory, 0)

@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import os
-import signal
 import stat
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
 from roadbed.core.errors import OutputError
 from roadbed.io.atomic import atomic_write
+from tests.children import child
 from tests.disks import mounted
 
 # Writes half a file, says so, and goes on when it is told to.
@@ -27,12 +28,11 @@ with atomic_write(sys.argv[1]) as file:
 """
 
 
-def begin_writing(path):
-    writer = subprocess.Popen(
-        [sys.executable, "-c", SLOW_WRITER, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
-    assert writer.stdout.readline() == "writing\n"
-    return writer
+@contextmanager
+def half_written(path):
+    with child(sys.executable, "-c", SLOW_WRITER, path, stdin=subprocess.PIPE) as writer:
+        assert writer.stdout.readline() == "writing\n"
+        yield writer
 
 
 def names(folder):
@@ -46,9 +46,8 @@ def write(path, data=b"new"):
 
 def test_the_next_write_into_a_folder_removes_what_a_killed_process_left(tmp_path):
     write(tmp_path / "a", b"old")
-    writer = begin_writing(tmp_path / "a")
-    writer.send_signal(signal.SIGKILL)
-    writer.wait()
+    with half_written(tmp_path / "a"):
+        pass  # killed at the end of the block
     assert len(names(tmp_path)) == 2
     assert (tmp_path / "a").read_bytes() == b"old"
     write(tmp_path / "b")
@@ -56,10 +55,10 @@ def test_the_next_write_into_a_folder_removes_what_a_killed_process_left(tmp_pat
 
 
 def test_a_file_that_another_process_still_writes_is_left_alone(tmp_path):
-    writer = begin_writing(tmp_path / "theirs")
-    write(tmp_path / "ours")
-    assert len(names(tmp_path)) == 2
-    writer.communicate("go on\n")
+    with half_written(tmp_path / "theirs") as writer:
+        write(tmp_path / "ours")
+        assert len(names(tmp_path)) == 2
+        writer.communicate("go on\n")
     assert writer.returncode == 0
     assert names(tmp_path) == ["ours", "theirs"]
     assert (tmp_path / "theirs").read_bytes() == b"half"
@@ -77,9 +76,8 @@ def test_files_of_others_are_never_removed(tmp_path):
 def test_what_was_left_goes_from_a_folder_of_many_files_too(tmp_path):
     for index in range(100):
         write(tmp_path / f"{index}")
-    writer = begin_writing(tmp_path / "killed")
-    writer.kill()
-    writer.wait()
+    with half_written(tmp_path / "killed"):
+        pass
     for index in range(10):
         write(tmp_path / f"{index}")
     assert len(names(tmp_path)) == 100

@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import socket
+import threading
+from itertools import islice
 from pathlib import Path
 
-from tests.live.processes import wait_until
+from roadbed.core.frames import Scan
+from roadbed.sources.sensors.udp import UdpSource
+from tests.live.processes import PATIENCE, wait_until
 
 _FULL = 1 << 16  # bytes; the least that Linux lets a socket hold is more than three times as much
 
@@ -20,6 +24,16 @@ def send(port: int, packet: bytes, out: socket.socket) -> None:
 def wait_until_taken(port: int) -> None:
     """Until the receiver has taken every packet, and has done with all but the last."""
     wait_until(lambda: _waiting(port) == 0)
+
+
+def receive(source: UdpSource, count: int) -> list[Scan]:
+    """The next scans of a live source; fewer if they do not arrive."""
+    limit = threading.Timer(PATIENCE, source.close)
+    limit.start()
+    try:
+        return list(islice(source, count))
+    finally:
+        limit.cancel()
 
 
 def _waiting(port: int) -> int:

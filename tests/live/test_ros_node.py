@@ -13,6 +13,8 @@ from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 
+pytestmark = pytest.mark.long
+
 PATIENCE = 300
 SMALL = {"ground": {"stcrf": {"length": 40.0, "width": 40.0}}}
 

@@ -15,7 +15,7 @@ import pytest
 from roadbed.core.errors import DeviceError
 from roadbed.viewer import Viewer
 from roadbed.viewer.app import HOST
-from tests.conftest import take_interrupts
+from tests.children import child
 
 pytestmark = pytest.mark.usefixtures("viser")
 
@@ -58,8 +58,7 @@ def test_an_address_that_is_not_ours_is_reported(short_sequence):
 def test_the_command_shows_where_and_for_whom_and_stops_when_asked(host, address, reach):
     command = [sys.executable, "-m", "roadbed", "view", "sim:city?sensor=vlp16&frames=2", "--no-occupancy"]
     command += ["--host", host, "--port", "0", "--allow-host", "a.example", "--allow-host", "b.example"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, preexec_fn=take_interrupts) as process:
-        assert process.stdout is not None
+    with child(*command) as process:
         line = process.stdout.readline()
         process.send_signal(signal.SIGINT)
         assert process.wait(timeout=600) == 0

@@ -7,7 +7,6 @@ import fcntl
 import json
 import os
 import shutil
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -87,13 +86,13 @@ class BatchRun:
             self._take(outcome)
         return True
 
-    def run(self, stopped: threading.Event) -> Progress:
+    def run(self, is_stopped: Callable[[], bool]) -> Progress:
         for sequence in self.sequences:
             self.engine.add(Task(sequence.name, tasks.sequence_task, (self.job, sequence)))
-        self._work(stopped)
-        if self.job.map and not stopped.is_set() and not self.progress.stopped:
-            self._merge(stopped)
-        if stopped.is_set():
+        self._work(is_stopped)
+        if self.job.map and not is_stopped() and not self.progress.stopped:
+            self._merge(is_stopped)
+        if is_stopped():
             self.progress.stopped = "interrupted"
         return self.progress
 
@@ -101,8 +100,8 @@ class BatchRun:
         """Sequences whose results are complete, in the order of their names."""
         return [sequence for sequence in self.sequences if sequence.name in self._ended]
 
-    def _work(self, stopped: threading.Event) -> None:
-        for task, event in self.engine.events(stopped):
+    def _work(self, is_stopped: Callable[[], bool]) -> None:
+        for task, event in self.engine.events(is_stopped):
             if isinstance(event, Frames):
                 self.progress.frames += event.count
                 self._emit("frames", event.sequence, count=event.count, worker=event.worker)
@@ -155,7 +154,7 @@ class BatchRun:
         else:
             self._failed(task.about, f"{lost.reason} ({lost.attempt} attempts)")
 
-    def _merge(self, stopped: threading.Event) -> None:
+    def _merge(self, is_stopped: Callable[[], bool]) -> None:
         """Merge the maps of all complete sequences, level by level."""
         folders = [self.job.of(sequence) / MAP for sequence in self.complete()]
         folders = [folder for folder in folders if (folder / "map.json").exists()]
@@ -166,8 +165,8 @@ class BatchRun:
             for merge in merges:
                 arguments = (self.job, _OF_MAP, merge.maps, merge.target, folders[0])
                 self.engine.add(Task(_OF_MAP, tasks.merge_task, arguments))
-            self._work(stopped)
-            if self.progress.map_failure or stopped.is_set():
+            self._work(is_stopped)
+            if self.progress.map_failure or is_stopped():
                 return
 
     def clear(self) -> None:

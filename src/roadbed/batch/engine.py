@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -24,6 +23,7 @@ ATTEMPTS = 4  # at one task
 _WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
 _LOOK_EVERY = 0.5  # s
 _START = 300  # s that processes of Ray may take to start
+_FIRST_TASK = 300  # s that a cluster may take to run a task that needs no core
 # Ray replaces 127.0.0.1 by the machine's address on the network, unless clusters of several machines are switched off.
 _SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _TOKEN = token_hex(32)  # Ray loads it once in a process
@@ -99,6 +99,8 @@ class Engine:
                 where = self._address or "this machine"
                 raise DeviceError(f"Ray on {where} does not answer ({' '.join(str(error).split())})") from None
             self.check(ray.cluster_resources())
+            if self._address is not None:
+                self._run_first_task(self._address)
             self._exits = exits.pop_all()
         return self
 
@@ -107,6 +109,18 @@ class Engine:
             with suppress(Exception):  # a cluster keeps running: cancel our tasks
                 self._ray.cancel(generator, force=True)
         self._exits.close()
+
+    def _run_first_task(self, address: str) -> None:
+        """Ray connects also where the answers of workers are refused, and would wait for them forever."""
+        first = self._ray.remote(num_cpus=0)(os.getpid).remote()
+        try:
+            self._ray.get(first, timeout=_FIRST_TASK)
+        except self._ray.exceptions.GetTimeoutError:
+            mode = os.environ.get("RAY_AUTH_MODE", "disabled")
+            raise DeviceError(
+                f"Ray on {address} runs no task within {_FIRST_TASK} s: its nodes need the token of this user and the "
+                f"same RAY_AUTH_MODE, which is {mode} here"
+            ) from None
 
     def add(self, task: Task) -> None:
         self._waiting.append(task)
@@ -117,9 +131,9 @@ class Engine:
         self._waiting.clear()
         return dropped
 
-    def events(self, stopped: threading.Event) -> Iterator[tuple[Task, Any]]:
+    def events(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[Task, Any]]:
         """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""
-        while (self._waiting or self._running) and not stopped.is_set():
+        while (self._waiting or self._running) and not is_stopped():
             while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
                 self._submit(self._waiting.popleft())
             ready, _ = self._ray.wait(list(self._running), num_returns=1, timeout=_LOOK_EVERY)

@@ -84,7 +84,7 @@ def batch(
             if ray is None:
                 prepare(sequences[0].location, settings, occupancy=occupancy)
             with engine:
-                batch_run.run(stopped)
+                batch_run.run(stopped.is_set)
         progress = batch_run.progress
         batch_run.clear()
         facts = write_summary(job, batch_run.complete(), progress)

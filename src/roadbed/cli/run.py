@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from roadbed.cli.options import Force, Frames, Occupancy, Output, Request, command_line, expand_options, prepare
-from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
+from roadbed.cli.screen import Json, StopRequest, print_json, progress, table, until_stopped
 from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ class _Chain:
         if stopped.is_set():
             raise typer.Exit(130)
 
-    def _results(self, map_folder: Path | None, stopped: threading.Event | None = None) -> Iterator[Result]:
+    def _results(self, map_folder: Path | None, stopped: StopRequest | None = None) -> Iterator[Result]:
         """The result of every scan until `stopped`; each is shown in Foxglove, at the end the map is saved."""
         from roadbed import Pipeline
 

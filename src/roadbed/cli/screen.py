@@ -6,10 +6,10 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import isfinite, isnan
+from queue import SimpleQueue
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -71,13 +71,33 @@ def progress(items: Iterable[T], text: str, total: int | None = None) -> Iterabl
     yield from track(items, description=text, total=total, console=Console(stderr=True), transient=True)
 
 
+class StopRequest:
+    """An event that a signal handler may set: `threading.Event` deadlocks if the main thread holds its lock."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+        self._wake: SimpleQueue[None] = SimpleQueue()  # the only queue whose `put` is reentrant
+
+    def set(self) -> None:
+        self._is_set = True
+        self._wake.put(None)
+
+    def is_set(self) -> bool:
+        return self._is_set
+
+    def wait(self) -> None:
+        """Block the one thread that waits until `set` is called."""
+        if not self._is_set:
+            self._wake.get()
+
+
 @contextmanager
-def until_stopped() -> Iterator[threading.Event]:
-    """Ctrl+C, SIGTERM or SIGHUP sets the event, a second signal interrupts; the earlier handlers return at the end.
+def until_stopped() -> Iterator[StopRequest]:
+    """Ctrl+C, SIGTERM or SIGHUP sets the request, a second signal interrupts; the earlier handlers return at the end.
 
     A SIGHUP that is ignored, as under nohup, stays ignored.
     """
-    stopped = threading.Event()
+    stopped = StopRequest()
 
     def stop(number: int, _: object) -> None:
         if stopped.is_set():

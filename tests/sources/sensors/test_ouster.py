@@ -6,7 +6,6 @@ import socket
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from itertools import islice
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ import roadbed
 from roadbed import DeviceError, InputError
 from roadbed.sources import open_source
 from roadbed.sources.sensors.ouster import read_metadata
-from tests.live.datagrams import send, wait_until_taken
+from tests.live.datagrams import receive, send, wait_until_taken
 from tests.live.processes import Processes
 from tests.reserved import free_port
 from tests.sources.sensors import ouster_files as ouster
@@ -60,7 +59,7 @@ def test_packets_on_the_wire_make_scans(tmp_path, profile):
     sent = [turns[0], turns[1], [b"hello"], stale, turns[2], turns[3][:1]]  # which ends the turn before
     sender = threading.Thread(target=send_turns, args=(source.port, sent))
     sender.start()
-    scans = list(islice(source, 3))
+    scans = receive(source, 3)
     sender.join()
     source.close()
     assert source.foreign_packets == 1
@@ -89,7 +88,7 @@ def test_the_road_under_an_ouster_is_ground(tmp_path):
     first, second = (list(ouster.packets(PROFILES[1], k)) for k in range(2))
     sender = threading.Thread(target=send_turns, args=(source.port, [first, second[:1]]))
     sender.start()
-    (scan,) = islice(source, 1)
+    (scan,) = receive(source, 1)
     sender.join()
     source.close()
     frame = roadbed.GroundFilter()(scan)

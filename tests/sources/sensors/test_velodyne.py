@@ -21,7 +21,7 @@ from roadbed.sources import open_source
 from roadbed.sources.sensors import velodyne
 from roadbed.sources.sensors.velodyne import PacketClock
 from roadbed.sources.source import part_of
-from tests.live.datagrams import send, wait_until_taken
+from tests.live.datagrams import receive, send, wait_until_taken
 from tests.live.processes import PATIENCE, Processes
 
 
@@ -53,7 +53,7 @@ def test_packets_on_the_wire_make_the_scans_of_their_capture(capture):
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         send(source.port, b"hello", stranger)
     threading.Thread(target=replay, args=(capture, source.port), daemon=True).start()
-    found = list(islice(source, len(expected)))
+    found = receive(source, len(expected))
     source.close()
     assert source.foreign_packets == 1
     for mine, theirs in zip(found, expected, strict=True):
