@@ -60,6 +60,29 @@ def drift(
     show(report("drift", rows, backend="cpu", sensor=sensor, frames=frames, seeds=seeds), tuple(rows[0]), as_json)
 
 
+@app.command("maps")
+def maps(
+    files: Annotated[
+        list[Path] | None, typer.Argument(help="LAS files with classes; none: the simulator alone.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=0, help="Seeds of each simulated map, from 711 on.")] = 2,
+    backend: BackendOption = CPU,
+    as_json: Json = False,
+) -> None:
+    """Label clouds without a sensor: simulated maps and LAS files.
+
+    F1 beside a cloth simulation filter on the same points, where `cloth-simulation-filter` is installed.
+    """
+    from itertools import chain
+
+    from benchmarks.maps import las_files, map_rows, simulated_maps
+    from roadbed.bench.timing import report
+
+    clouds = chain(las_files(files or ()), simulated_maps(range(711, 711 + seeds)))
+    rows = list(map_rows(clouds, backend))
+    show(report("maps", rows, backend=backend), tuple(rows[0]), as_json)
+
+
 @app.command("occupancy")
 def occupancy(
     backend: BackendOption = CPU,

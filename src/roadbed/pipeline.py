@@ -115,16 +115,17 @@ class Pipeline(Closing):
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
             with self.ground.begin(scan, self._moving()) as task:
-                if self.occupancy is not None:
-                    self.occupancy.prefetch(scan, task.mounting)  # while the device begins
+                occupancy = self.occupancy if task.has_origin else None  # it needs rays
+                if occupancy is not None:
+                    occupancy.prefetch(scan, task.mounting)  # while the device begins
                 if alone or task.frame.device is None:
                     task.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
                     on_ground(Result(scan=scan, ground=task.frame, occupancy=None, timings=dict(seconds)))
-                if self.occupancy is not None:
+                if occupancy is not None:
                     begin = perf_counter()
-                    with self.occupancy.begin(scan, task.frame) as occupancy_task:
+                    with occupancy.begin(scan, task.frame) as occupancy_task:
                         task.update()
                     self._last = occupancy_task.frame
                     seconds["occupancy"] = perf_counter() - begin
@@ -133,7 +134,7 @@ class Pipeline(Closing):
                 begin = perf_counter()
                 self._survey.add(ground, self._last)
                 seconds["map"] = perf_counter() - begin
-            return Result(scan=scan, ground=ground, occupancy=self._last, timings=seconds)
+            return Result(scan=scan, ground=ground, occupancy=self._last if occupancy else None, timings=seconds)
 
     def run(self, source: Iterable[Scan], warm_up: int = 0) -> Iterator[Result]:
         """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold.

@@ -30,6 +30,7 @@ _OPTIONS = {
     "scale": "factor of x, y and z, one or three",
     "offset": "m added to x, y and z after scaling, one or three",
     "metadata": "the sensor's JSON file",
+    "origin": "none: a map or an aerial tile, without a sensor at the origin; sensor: a scan",
 }
 # The first bytes of formats, for files that cannot be opened.
 _SIGNATURES = (
@@ -166,13 +167,18 @@ def sensor_guess(scan: Scan) -> str:
 def _mounting(scan: Scan) -> tuple[dict[str, Any], list[str]]:
     """Height and tilt as the scan gives them or as estimated from it, with the confidence."""
     from roadbed.config import Config
+    from roadbed.ground.cloud.origin import why_no_origin
     from roadbed.ground.mounting.estimator import Mountings
 
     notes: list[str] = []
     if scan.mounts:
         rig = {mount.name: round(mount.T_vehicle_sensor.xyz[2], 3) for mount in scan.mounts}
         return {"found": "given", "heights_m": rig}, notes
+    if scan.has_origin is False:
+        return {"found": "none: map coordinates, several returns per pulse, or as given"}, notes
     mounting = Mountings(Config().ground.mounting).of(scan, notes)
+    if why := why_no_origin(scan, mounting, notes, Config().ground):
+        return {"found": f"none: {why}"}, []
     pose = mounting.T_vehicle_sensor
     return {
         "found": "given" if not mounting.estimated else "estimated" if mounting.quality > 0 else "not found",

@@ -56,7 +56,8 @@ def segment(
     ground.reset()
     result = ground(scan)
     # On an accelerator each kernel is timed by itself, in a run of its own.
-    phases = result.timings if ground.backend.device.backend == "cpu" else ground.profile(scan)
+    timed_alone = ground.backend.device.backend != "cpu" and result.has_origin
+    phases = ground.profile(scan) if timed_alone else result.timings
     for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
         height = {"height_above_ground": result.height_above_ground}
         write_pcd(folder.file(f"{name}.pcd"), scan, label=result.label, extra=height, keep=keep)
@@ -97,6 +98,7 @@ def _facts(result: GroundFrame) -> dict[str, Any]:
         "mounting_confidence": round(result.confidence.mounting, 3),
         "surface_confidence": round(result.confidence.surface, 3),
         "sure": result.confidence.is_sure,
+        "has_origin": result.has_origin,
         "diagnostics": list(dict.fromkeys(result.diagnostics + result.confidence.doubts)),
     }
 
@@ -106,7 +108,10 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
     table(f"{out['source']} {out['scan']}: {out['points']} points", ("label", "points", "%"), shares)
     how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
     angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"
-    print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
+    if out["has_origin"]:
+        print(f"mounting: {out['mounting_height_m']:.2f} m above the road, {angles} ({how})")
+    else:
+        print(f"mounting: none; ground under {100 * out['mounting_confidence']:.0f} % of the cloud")
     print(f"surface: confidence {out['surface_confidence']:.2f}")
     for message in out["diagnostics"]:
         print(f"note: {message}")

@@ -71,6 +71,7 @@ class Scan:
     channels: Mapping[str, NDArray] = field(default_factory=dict)  # (N, ...) other channels by name
     mounts: tuple[SensorMount, ...] = ()  # sensors of a merged scan; channel "sensor_index" has the index per point
     diagnostics: tuple[str, ...] = ()  # what the reader left out or doubts, one line each
+    has_origin: bool | None = None  # a sensor was at the origin; False: a map, an aerial tile; None: recognised
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
@@ -265,6 +266,7 @@ class GroundFrame(Drawable):
     ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle, label unknown; None: it is not known
     T_world_grid: Pose | None = None  # m, the grid frame in the world of the odometry; None without odometry
     used_prior: bool = False  # whether the surface of earlier scans was used
+    has_origin: bool = True  # False: the points were handled as a cloud without a sensor
     cells: VarianceCells | None = None  # statistics per cell, with the method "variance"
     device: DeviceGround | None = None  # private: the same results on the accelerator
     diagnostics: tuple[str, ...] = ()  # messages: pose jump, late scan, mounting estimated anew, ...

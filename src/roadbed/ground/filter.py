@@ -144,7 +144,7 @@ class GroundTask:
         except BaseException:
             owner._turn.release()
             raise
-        self.mounting = self._started.mounting
+        self.mounting, self.has_origin = self._started.mounting, self._started.has_origin
         self._seconds = clock.perf_counter() - begin
         return self
 
@@ -174,6 +174,8 @@ class GroundTask:
         """Update the ego vehicle's estimate for the next scans: work of the host while a device computes."""
         if not self._updated:
             self._updated, found = True, self._segmented()
+            if not self.has_origin:
+                return
             self._owner._ego.update(self._scan, self.mounting.T_vehicle_sensor, found.output.ego.cells)
 
     def complete(self) -> None:

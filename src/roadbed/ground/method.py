@@ -36,6 +36,7 @@ class Segmented:
     mounting: Mounting
     T_world_grid: Pose | None = None
     used_prior: bool = False
+    has_origin: bool = True
     diagnostics: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle
@@ -59,6 +60,7 @@ class Segmented:
             ego_mask=self.ego_mask,
             T_world_grid=self.T_world_grid,
             used_prior=self.used_prior,
+            has_origin=self.has_origin,
             cells=output.cells,
             device=output.device,
             diagnostics=self.diagnostics,
@@ -100,6 +102,7 @@ class Started:
 
     mounting: Mounting
     result: Callable[[], Segmented]
+    has_origin: bool = True  # False: no ray of the scan is known
 
 
 class GroundMethod(Protocol):

@@ -52,6 +52,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
     if shift is not None:
         pose = more.get("T_world_sensor")
         more["T_world_sensor"] = shift if pose is None else pose @ shift
+        more["has_origin"] = False  # map coordinates
     return Scan(
         points,
         time=time,

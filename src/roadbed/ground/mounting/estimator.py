@@ -34,6 +34,7 @@ _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang 
 _DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not
 _FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
 _LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehicle frame
+_TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
 FAR = "lie far from their origin"
@@ -51,6 +52,12 @@ class Plane(NamedTuple):
 
 
 _NONE = Plane(_DEFAULT_HEIGHT, 0.0, 0.0, 0.0, 0.0)
+
+
+def _tilt_in_words(T_vehicle_sensor: Pose) -> str:
+    """A tilt that only few sensors have; empty for others."""
+    tilt = math.degrees(math.acos(min(abs(float(T_vehicle_sensor.rotation[2, 2])), 1.0)))
+    return f"{tilt:.0f} degrees against z, which points up in clouds (?origin=none)" if tilt > _TILT else ""
 
 
 class Mountings:
@@ -206,7 +213,8 @@ class MountingEstimator:
     def _against(self, found: _Sight, points: Float32) -> str:
         """What speaks against a plane; empty where nothing does."""
         quality = found.plane.quality
-        against = why_not_ground(self._mounting(found).T_vehicle_sensor @ points) if quality < _SURE else ""
+        pose = self._mounting(found).T_vehicle_sensor
+        against = (why_not_ground(pose @ points) or _tilt_in_words(pose)) if quality < _SURE else ""
         if not against and quality >= _DOUBTFUL:
             return ""
         return f"confidence {quality:.2f}" + (f", {against}" if against else "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Moving, Scan
 from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
+from roadbed.ground.cloud.origin import why_no_origin
+from roadbed.ground.cloud.tiles import CloudGround, engine_config
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import Alignment, EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented, Started
@@ -76,11 +78,17 @@ class Stcrf:
         )  # for scans whose ego points are removed already
 
     def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
+        if scan.has_origin is False:
+            return self._cloud(scan)
         timings: dict[str, float] = {}
         diagnostics: list[str] = []
+        given_scan = scan
         scan, ego_mask, excluded = self._without_ego(scan, ego)
         with timed(timings, "mounting"):
             mounting = self._mountings.of(scan, diagnostics)
+            why = why_no_origin(scan, mounting, diagnostics, self.config.ground)
+        if why:
+            return self._cloud(given_scan, why)
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.update(scan.time, (scan.sensor,), T_world_vehicle)
@@ -92,6 +100,16 @@ class Stcrf:
         kept = moment.link in (Link.FIRST, Link.NEXT)
         frame = _Frame(mounting, pose, given, alignment, kept, ego_mask, diagnostics, timings)
         return Started(mounting, partial(self._result, frame))
+
+    def _cloud(self, scan: Scan, why: str = "") -> Started:
+        """A cloud without a sensor, complete at once."""
+        found = self._clouds.segment(scan, why)
+        return Started(found.mounting, lambda: found, has_origin=False)
+
+    @cached_property
+    def _clouds(self) -> CloudGround:
+        config = engine_config(self.config)
+        return CloudGround(config, _engine(config, self.backend, "host", None))
 
     def _result(self, frame: _Frame) -> Segmented:
         """The result of a started scan, at its aligned pose."""
@@ -156,12 +174,20 @@ class Stcrf:
         from roadbed.ground.stcrf.batch import BatchStcrf
 
         engines = BatchStcrf(self.backend, self.config)
-        for alone, run in groupby(scans, lambda scan: scan.T_world_sensor is None):
+        for alone, run in groupby(scans, self._is_single_scan):
             if not alone:
                 yield from map(self._completed, run)
                 continue
             for (scan, mounting, pose, diagnostics), output in engines.run(self._alone(run)):
                 yield scan, Segmented(output, pose.lattice, pose.T_lattice_sensor, mounting, diagnostics=diagnostics)
+
+    def _is_single_scan(self, scan: Scan) -> bool:
+        """Whether a scan has no odometry and a sensor at its origin."""
+        if scan.has_origin is False or scan.T_world_sensor is not None:
+            return False
+        diagnostics: list[str] = []
+        mounting = self._mountings.of(scan, diagnostics)
+        return not why_no_origin(scan, mounting, diagnostics, self.config.ground)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
         found = self.start(scan, None, self._no_ego).result()

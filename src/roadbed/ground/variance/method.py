@@ -25,6 +25,8 @@ from roadbed.runtime.cpu_backend import CpuBackend
 
 _MOUNTING = Mounting(T_vehicle_sensor=Pose.identity(), estimated=False)  # points stay in their own axes
 
+_NO_ORIGIN = "no sensor at the origin: grid variance is for scans around a sensor, the method stcrf labels maps"
+
 
 class VarianceEngine(Protocol):
     """The method on one machine."""
@@ -49,7 +51,8 @@ class GridVariance:
     def _segment(self, scan: Scan, ego_mask: NDArray[np.bool_] | None = None) -> Segmented:
         output = self.engine.frame(scan.points)
         poses = self.grid, _MOUNTING.T_vehicle_sensor, _MOUNTING, scan.T_world_sensor
-        return Segmented(output, *poses, timings=output.timings, ego_mask=ego_mask)
+        notes = (_NO_ORIGIN,) if scan.has_origin is False else ()
+        return Segmented(output, *poses, diagnostics=notes, timings=output.timings, ego_mask=ego_mask)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         yield from ((scan, self._segment(scan)) for scan in scans)

@@ -37,9 +37,10 @@ def steep_faces(points: Float32, rotation: Float64) -> NDArray[np.bool_]:
     count, directions = len(points), VisibilityModel().directions
     while count > FACE_RETURNS * directions and directions < _FINEST:
         directions *= 2
-    work, non_ground = Work.of(count, directions), np.zeros(count, np.bool_)
-    seen = points, rotation, np.zeros((1, 3)), np.zeros(count, np.uint16), borders(directions)
     single_thread = count < _FEW_POINTS
-    given = 1 if single_thread else _CHUNKS, seen, work, non_ground
+    chunks = 1 if single_thread else _CHUNKS
+    work, non_ground = Work.of(count, directions, chunks), np.zeros(count, np.bool_)
+    seen = points, rotation, np.zeros((1, 3)), np.zeros(count, np.uint16), borders(directions)
+    given = chunks, seen, work, non_ground
     parallel_region(faces_cpu.mark_steep_faces, faces_cpu.PHASES, *given, single_thread=single_thread)
     return non_ground

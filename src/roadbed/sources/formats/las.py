@@ -71,7 +71,9 @@ def read_las(path: str | Path) -> Scan:
         notes = (f"coordinates in feet by the file's reference system: converted to metres ({across:.7g}, z {up:.7g})",)
         for axis, unit in zip("xyz", (across, across, up)):
             fields[axis] = fields[axis] * unit
-    return scan_from_fields(fields, str(path), name=path.stem, diagnostics=notes)
+    airborne = bool((fields["number_of_returns"] > 1).any())  # several returns per pulse: a survey, not a scan
+    origin = {"has_origin": False} if airborne else {}
+    return scan_from_fields(fields, str(path), name=path.stem, diagnostics=notes, **origin)
 
 
 def _check_header(raw: bytes, path: Path) -> None:

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a sensor was at the origin of the points: by where the ground is, by density, and by hidden points.
+
+Only clouds that a scan's start would get wrong are looked at: the ground below the origin was not convincing, lies far
+away, or much of the cloud lies beyond the lattice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from roadbed.config.ground import GroundConfig
+from roadbed.core.device_arrays import to_host
+from roadbed.core.frames import Mounting, Scan
+from roadbed.core.geometry import Float32, Float64
+
+_OTHER_AXES = "look like"  # in notes on points in millimetres or camera axes
+_POINTS = 20_000  # looked at for the density; `_RAYS` of them for hidden points
+_RAYS = 500_000
+_SURE = 0.8  # quality of a mounting that is believed
+_HIGHEST = 15.0  # m of a sensor over the ground
+_APART = 3.0  # distance of the middle of the points from the origin, in median distances from the middle
+_BEYOND = 0.25  # share of the points beyond the lattice: a scan has few so far away
+_SMALLEST = 10.0  # m, extent of a cloud of which anything is said: rooms look alike from any point
+# A sensor spreads its rays over angles: a surface of some size holds points in proportion to 1 / range^2.
+_BOX, _FEWEST_BOXES = 0.1, 50  # of the median range: side of the boxes in which points are counted; boxes that tell
+_LEAST_FALL = 0.5  # exponent of the fall of points per box with the range; scans 0.6 to 2
+_SPREAD = 2.5  # of the ranges, 90th to 10th percentile: in a small room all are alike and tell nothing
+# A ray ends at one surface: few points lie behind others in the same direction.
+_DIRECTION, _NEARER = 0.25, 0.5  # degrees; share of the range at which the nearer point lies
+_MOST_HIDDEN = 0.15  # share of the points; scans 0 to 0.1
+
+
+def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], config: GroundConfig) -> str:
+    """Why no sensor was at the origin of a scan with this mounting and notes on it; empty where one is plausible.
+
+    Scans with odometry, a given mounting or a given origin have one, and other units or axes are not looked at.
+    """
+    alone = scan.has_origin is None and scan.T_world_sensor is None and mounting.estimated
+    if not alone or config.mounting.height is not None or any(_OTHER_AXES in note for note in diagnostics):
+        return ""
+    points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
+    sample = _usable(points, _POINTS)
+    too_small = len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST
+    if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
+        return "the points lie far from their origin"
+    if too_small:
+        return ""
+    beyond = float((np.abs(sample[:, :2]).max(axis=1) > half_width).mean())
+    if beyond > _BEYOND:
+        return f"{100 * beyond:.0f} % of the points lie beyond {half_width:g} m"
+    if mounting.quality >= _SURE:
+        return ""
+    fall = density_fall(sample)
+    if fall is not None and fall < _LEAST_FALL:
+        return "the density does not fall with the range"
+    if hidden_share(_usable(points, _RAYS)) > _MOST_HIDDEN:
+        return "points lie behind others"
+    return ""
+
+
+def _ground_is_far(mounting: Mounting) -> bool:
+    x, y, z = mounting.T_vehicle_sensor.xyz
+    return mounting.quality > 0 and (math.hypot(x, y) > _HIGHEST or abs(z) > _HIGHEST)
+
+
+def _points_are_far(sample: Float64) -> bool:
+    """Whether no point lies at the height of the origin, or the origin lies outside of them."""
+    lowest, highest = np.quantile(sample[:, 2], [0.01, 0.99])
+    centre = np.median(sample, axis=0)
+    from_centre = np.median(np.linalg.norm(sample - centre, axis=1))
+    return bool(lowest > _HIGHEST or highest < -_HIGHEST or np.linalg.norm(centre) > _APART * from_centre)
+
+
+def _usable(points: Float32, most: int) -> Float64:
+    chosen = points[:: max(1, len(points) // most)].astype(np.float64)
+    return chosen[np.isfinite(chosen).all(axis=1) & (chosen != 0).any(axis=1)]
+
+
+def density_fall(points: Float64) -> float | None:
+    """Exponent k of points per box ~ range^-k; None where too few boxes or ranges tell."""
+    reach = np.linalg.norm(points, axis=1)
+    near, far = np.quantile(reach, [0.1, 0.9])
+    if far < _SPREAD * near:
+        return None
+    box = np.floor(points / (_BOX * np.median(reach))).astype(np.int64)
+    _, index, count = np.unique(box, axis=0, return_inverse=True, return_counts=True)
+    if len(count) < _FEWEST_BOXES:
+        return None
+    ranges = np.log(np.bincount(index.ravel(), reach) / count)
+    spread = ranges - ranges.mean()
+    return float(-(spread * np.log(count)).mean() / (spread**2).mean())
+
+
+def hidden_share(points: Float64) -> float:
+    """Share of the points with another one in the same direction at less than half the range."""
+    reach = np.linalg.norm(points, axis=1)
+    azimuth, elevation = np.arctan2(points[:, 1], points[:, 0]), np.arcsin(points[:, 2] / reach)
+    azimuth_bin, elevation_bin = (np.floor(np.degrees(a) / _DIRECTION).astype(np.int64) for a in (azimuth, elevation))
+    bins = round(360 / _DIRECTION) + 1
+    _, direction = np.unique(elevation_bin * bins + azimuth_bin, return_inverse=True)
+    nearest = np.full(len(points), np.inf)
+    np.minimum.at(nearest, direction, reach)
+    return float((nearest[direction] < _NEARER * reach).mean())
