@@ -20,13 +20,13 @@ import pytest
 from roadbed import Config, GroundFilter, Pipeline
 
 drive, rig = pickle.load(open(sys.argv[1], "rb"))
-for preset in ("default", "paper"):
+for preset, scans in (("default", drive + rig), ("paper", drive[:2] + rig[:1])):
     pipeline = Pipeline(Config.preset(preset))
-    for scan in drive + rig:
+    for scan in scans:
         result = pipeline(scan)
 turning = GroundFilter(Config.parse({"ground": {"time": {"motion": "vehicle"}}}))
 variance = GroundFilter(Config.parse({"ground": {"method": "variance"}}))
-for scan in drive:
+for scan in drive[:2]:
     turning(scan)
     variance(scan)
 small = GroundFilter(Config.parse({"ground": {"stcrf": {"length": 7, "width": 5, "spacing": 1.0}}}))
@@ -37,7 +37,7 @@ print("done")
 
 
 def test_the_chain_stays_inside_its_arrays(tmp_path):
-    scans = [list(roadbed.open(f"sim:city?sensor={sensor}&frames=3")) for sensor in ("vlp16", "lux4")]
+    scans = [list(roadbed.open(f"sim:city?sensor={sensor}&frames={n}")) for sensor, n in (("vlp16", 3), ("lux4", 2))]
     drives = tmp_path / "drives.pickle"
     drives.write_bytes(pickle.dumps(scans))
     # One thread: with more, an error inside a parallel loop is swallowed. Not optimised: compiling is what takes long,
