@@ -211,3 +211,10 @@ def test_scans_of_vehicles_are_not_taken_for_clouds(real_data, ground, folder):
     source = roadbed.open(str(real_data / folder))
     for scan in source[:2]:
         assert ground(replace(scan, T_world_sensor=None)).has_origin
+
+
+@pytest.mark.parametrize("shift", [(0, 0, 0), (300, 200, 40)])
+def test_a_map_with_ground_everywhere_is_sure_wherever_it_lies(cloud, shift):
+    frame = GroundFilter()(Scan(cloud[0] + np.float32(shift), has_origin=False))
+    assert frame.confidence.is_sure
+    assert frame.confidence.surface > 0.9

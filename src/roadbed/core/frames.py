@@ -285,7 +285,13 @@ class GroundFrame(Drawable):
 
     @cached_property
     def confidence(self) -> Confidence:
-        """How sure mounting and surface are; computed by the host at the first use, in milliseconds."""
+        """How sure mounting and surface are; computed by the host at the first use, in milliseconds.
+
+        Of a cloud without a sensor both are the share of its grid nodes with points that have ground.
+        """
+        if not self.has_origin:
+            share, doubt = self.mounting.quality, self.mounting.doubt
+            return Confidence(mounting=share, surface=share, doubts=(doubt,) if doubt else ())
         if self.scan is None:
             raise InputError("this ground frame was made without keeping its scan")
         layers = (to_host(layer) for layer in (self.elevation, self.slope, self.variance))

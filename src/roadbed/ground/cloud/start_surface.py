@@ -27,6 +27,7 @@ _SLOPE_OF_WIDE_CELLS, _STEP = 0.3, 2.0  # and m; between distant cells a rise is
 _REFINEMENTS = 2  # corrections by the low percentile of heights over the surface, which a slope does not bias
 _GAP = 2  # empty cells that are bridged
 _SIDES = ((0, 1), (1, 0), (1, 1), (1, -1))
+Neighbours = tuple[NDArray[np.intp], NDArray[np.intp], Float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,14 +54,12 @@ class StartSurface:
         slope_y = (h[north, west] - h[south, west]) * (1 - right) + (h[north, east] - h[south, east]) * right
         return slope_x * inverse, slope_y * inverse
 
-    def _between(self, x: Float64, y: Float64) -> tuple[tuple, tuple]:
-        return tuple(
-            _neighbours((values - first) / self.cell, count)
-            for values, first, count in ((y, self.y0, self.height.shape[0]), (x, self.x0, self.height.shape[1]))
-        )  # type: ignore[return-value]
+    def _between(self, x: Float64, y: Float64) -> tuple[Neighbours, Neighbours]:
+        rows, columns = self.height.shape
+        return _neighbours((y - self.y0) / self.cell, rows), _neighbours((x - self.x0) / self.cell, columns)
 
 
-def _neighbours(position: Float64, count: int) -> tuple[NDArray[np.intp], NDArray[np.intp], Float64]:
+def _neighbours(position: Float64, count: int) -> Neighbours:
     """Indices before and after each position, and the share of the way between them."""
     position = np.clip(position, 0, count - 1)
     before = np.minimum(position.astype(np.intp), max(count - 2, 0))

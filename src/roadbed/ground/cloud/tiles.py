@@ -73,12 +73,13 @@ class CloudGround:
             known = float(np.isfinite(output.elevation[occupied]).mean())
             x, y = np.median(usable[:, :2], axis=0)
             centre = np.array([x, y, surface.at(np.array([x]), np.array([y]))[0]])
-            notes += [_DOUBT.format(100 * known)] if known < _FEW else []
+        doubt = _DOUBT.format(100 * known) if len(usable) and known < _FEW else ""
+        notes += [doubt] if doubt else []
         return Segmented(
             output,
             grid,
             Pose.identity(),
-            Mounting(T_vehicle_sensor=Pose(np.eye(3), -centre), estimated=True, quality=known),
+            Mounting(T_vehicle_sensor=Pose(np.eye(3), -centre), estimated=True, quality=known, doubt=doubt),
             scan.T_world_sensor,
             has_origin=False,
             diagnostics=tuple(notes),

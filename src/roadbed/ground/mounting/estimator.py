@@ -37,7 +37,6 @@ _LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehic
 _TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of a kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
-FAR = "lie far from their origin"
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
 
 
@@ -108,11 +107,7 @@ class _Sight:
     heights: tuple[float, float] = _ANY_HEIGHT  # m, where it was looked for
     note: str = ""
     table: float = 0.0  # m over that plane, where the sensor stands on a table
-
-    @property
-    def doubt(self) -> str:
-        """The note, if it speaks against the plane."""
-        return "" if FAR in self.note else self.note
+    is_far: bool = False  # the points lie far from their origin, which says nothing against the plane
 
 
 class MountingEstimator:
@@ -182,7 +177,7 @@ class MountingEstimator:
         found = self._search(points)
         if self.config.height is not None:
             return self._at_given_height(found, points, self.config.height)
-        return found if FAR in found.note else self._doubted(found, points)
+        return found if found.is_far else self._doubted(found, points)
 
     def _at_given_height(self, found: _Sight, points: Float32, height: float) -> _Sight:
         """With a note where no ground lies at the given height; a floor around a table is enough."""
@@ -255,7 +250,8 @@ class MountingEstimator:
             plane, other = self._plane(start.T_level_sensor @ points, _ANY_HEIGHT), best.plane.trust
             needed = _HANGING * other if start.turn == UPSIDE_DOWN else other + _CLEARLY_BETTER if other else 0.0
             if plane.trust > needed:
-                best = _Sight(start.T_level_sensor, plane, note=self._what_is_unusual(start, plane))
+                note = self._what_is_unusual(start, plane)
+                best = _Sight(start.T_level_sensor, plane, note=note, is_far=start.far)
         if best.plane.quality and CAMERA not in best.note:
             return best
         return _Sight(Pose.identity(), _NONE, note=best.note or self._why_not(points))
@@ -267,7 +263,7 @@ class MountingEstimator:
         if start.far:
             T_sensor_level = start.T_level_sensor.inverse()
             x, y, z = T_sensor_level @ np.array([0.0, 0.0, -plane.height])
-            return f"points of {self.sensor} {FAR}: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
+            return f"points of {self.sensor} lie far from their origin: the vehicle is put at {x:.1f}, {y:.1f}, {z:.1f}"
         return (
             f"{self.sensor} hangs upside down, {plane.height:.2f} m over the ground"
             if start.turn == UPSIDE_DOWN
@@ -322,5 +318,5 @@ class MountingEstimator:
             estimated=not config.is_given,
             quality=1.0 if config.is_given else plane.quality,
             table=sight.table,
-            doubt=sight.doubt,
+            doubt="" if sight.is_far else sight.note,
         )

@@ -18,10 +18,7 @@ NEAREST = 0.2  # m of range: nearer returns are straight below, in no direction
 GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam must go that passed below a return
 BENEATH = 0.15  # m below a return at which that beam must pass
 LONE_RANGE, LONE_HEIGHT = 0.1, 0.3  # per m of range, and m: with no other return so near to its end, it ended alone
-LONE_SHARE, LONE_FEWEST = (
-    0.1,
-    8,
-)  # of these beams, and beams, that ended alone: the scan has strays, lone ones do not count
+LONE_SHARE, LONE_FEWEST = 0.1, 8  # share and number of such beams that ended alone in a scan with strays: ignored there
 NEAR = 0.25  # m of range within which returns are above each other
 RISE, STEEP = 0.04, 1.2  # height difference in m, and per m of range, from which they are above each other
 BETWEEN = 0.02  # m: returns between two such returns, with this margin, are non-ground too

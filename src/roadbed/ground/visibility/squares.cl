@@ -3,8 +3,9 @@
 // On the CPU: neighbours_cpu.py. The result of a search does not depend on the order of a list.
 //
 // Table of a slot: {returns with a direction, directions with returns, the rule, beams that passed below a return, those of
-// them that ended alone, unused}, heads of the lists of road and of non-ground returns for each square (point numbers plus one, 0: the end; `next_entry` continues), the number of returns of
-// each direction of each sensor, and ROOM point numbers for each direction.
+// them that ended alone, unused}, heads of the lists of road and of non-ground returns for each square (point numbers plus
+// one, 0: the end; `next_entry` continues), the number of returns of each direction of each sensor, and ROOM point numbers
+// for each direction.
 
 #define RETURNS 0
 #define USED 1
