@@ -4,13 +4,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.config.text import load_text
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64
@@ -131,6 +134,19 @@ class Ouster:
         return direction @ turn.T, offset @ turn.T + move
 
 
+def scans_of_packets(sensor: Ouster, packets: Iterable[tuple[float, bytes]], where: str) -> Iterator[Scan]:
+    """Scans of recorded packets with their times (s); packets of another size are not the sensor's."""
+    assembler = FrameAssembler(sensor)
+    for stamp, packet in packets:
+        if len(packet) == sensor.packet_bytes:
+            scan = assembler.add(sensor.decode(packet), stamp, where)
+            if scan is not None:
+                yield scan
+    last = assembler.finish(where)
+    if last is not None:
+        yield last
+
+
 class FrameAssembler:
     """Collects columns until those of the next frame arrive; late columns are dropped. `first` numbers its scans."""
 
@@ -191,6 +207,12 @@ def _return_fields(
     if "range2" in values:
         fields["echo"] = np.full(len(pixel), 2 if which else 1, np.uint8)
     return fields
+
+
+def metadata_file(recording: Path, given: Any = None) -> Ouster | None:
+    """The sensor of a metadata file: the given one, else the JSON file with the name of the recording, if there is."""
+    file = recording.with_suffix(".json") if given is None else Path(str(given))
+    return read_metadata(load_text(file), str(file)) if given is not None or file.is_file() else None
 
 
 def read_metadata(text: str, where: str) -> Ouster:

@@ -6,17 +6,17 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cached_property
+from itertools import starmap
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from roadbed.config.text import load_text
 from roadbed.core.errors import InputError, missing_extra
 from roadbed.core.frames import Scan
 from roadbed.io.files import open_regular, read_bytes
 from roadbed.io.foreign import foreign_errors
+from roadbed.sources.in_order import InOrder
 from roadbed.sources.poses import read_poses
-from roadbed.sources.sensors.ouster import FrameAssembler, Ouster, read_metadata
+from roadbed.sources.sensors.ouster import metadata_file, scans_of_packets
 from roadbed.sources.sensors.velodyne import DATA_PACKET, velodyne_decoder, velodyne_scan
 from roadbed.sources.source import Source
 
@@ -50,52 +50,38 @@ class PcapSource(Source):
         if start not in _PCAP_MAGIC and not self._is_pcapng:
             found = f"bytes {start.hex()}" if start else "an empty file"
             raise InputError(f"{self.file}: found {found}, expected a pcap capture")
-        self._ouster = self._find_ouster()
+        self._ouster = metadata_file(self.file, self.options.get("metadata"))
+        self._scans = InOrder(self._revolutions, str(self.file))
         poses = self.options.get("poses")
         self.trajectory = None if poses is None else read_poses(poses)
         self.sequential = self.trajectory is not None
         if self.trajectory is not None:
             self.trajectory.check_count(len(self))
-        self._cursor: Iterator[Scan] = iter(())
-        self._next_index = -1
-
-    def _find_ouster(self) -> Ouster | None:
-        beside = self.file.with_suffix(".json")
-        if "metadata" in self.options:
-            beside = Path(str(self.options["metadata"]))
-        elif not beside.is_file():
-            return None
-        return read_metadata(load_text(beside), str(beside))
-
-    @cached_property
-    def _length(self) -> int:
-        return sum(1 for _ in self._revolutions())
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._scans)
 
     def __getitem__(self, index: int) -> Scan:
         index = range(len(self))[index]
-        if self._next_index < 0 or index < self._next_index:
-            self._cursor, self._next_index = iter(self), 0
-        for scan in self._cursor:
-            self._next_index += 1
-            if self._next_index == index + 1:
-                return scan
-        raise InputError(f"{self.file}: scan {index}: the file ends before it, expected {len(self)} scans")
+        return self._placed(index, self._scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
-        for index, scan in enumerate(self._revolutions()):
-            pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
-            yield replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
+        return starmap(self._placed, enumerate(self._scans))
+
+    def _placed(self, index: int, scan: Scan) -> Scan:
+        pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
+        return replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
 
     def _revolutions(self) -> Iterator[Scan]:
         """Each revolution, with the time of the recording computer (s)."""
         count = 0
         brand = "Velodyne" if self._ouster is None else "Ouster"
         with foreign_errors(self.file, f"{brand} capture"), self._open() as capture:
-            for scan in self._velodyne(capture) if self._ouster is None else self._of_ouster(capture, self._ouster):
-                count += 1
+            if self._ouster is None:
+                scans = self._velodyne(capture)
+            else:
+                scans = scans_of_packets(self._ouster, datagrams(capture), str(self.file))
+            for count, scan in enumerate(scans, 1):  # noqa: B007
                 yield scan
         if count:
             return
@@ -113,18 +99,6 @@ class PcapSource(Source):
         decoder, config = velodyne_decoder(f"reading {self.file}")
         for turn in decoder.read_pcap(capture, config, as_pcl_structs=True):
             yield velodyne_scan(turn.points, str(self.file), time=turn.stamp.host)
-
-    def _of_ouster(self, capture: BinaryIO, sensor: Ouster) -> Iterator[Scan]:
-        assembler, where = FrameAssembler(sensor), str(self.file)
-        for stamp, payload in datagrams(capture):
-            if len(payload) != sensor.packet_bytes:
-                continue
-            scan = assembler.add(sensor.decode(payload), stamp, where)
-            if scan is not None:
-                yield scan
-        last = assembler.finish(where)
-        if last is not None:
-            yield last
 
     def _open(self) -> BinaryIO:
         """The capture as pcap, which velodyne-decoder reads; pcapng is converted in memory."""

@@ -36,6 +36,16 @@ def velodyne_decoder(reason: str) -> tuple[Any, Any]:
     return velodyne_decoder, velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
 
 
+def scan_of_packets(packets: list[tuple[float, bytes]], where: str, **more: Any) -> Scan:
+    """The scan of the data packets of one revolution, with their times (s)."""
+    decoder, config = velodyne_decoder(f"reading {where}")
+    data = [decoder.VelodynePacket(stamp, packet) for stamp, packet in packets if is_data_packet(packet)]
+    if not data:
+        raise InputError(f"{where}: found {len(packets)} packets, none of them Velodyne data packets")
+    stamp, points = decoder.ScanDecoder(config).decode(decoder.PacketVector(data), as_pcl_structs=True)
+    return velodyne_scan(points, where, time=stamp.host, **more)
+
+
 def velodyne_scan(points: Any, where: str, **more: Any) -> Scan:
     return scan_from_fields({name: points[name].copy() for name in points.dtype.names}, where, **more)
 
