@@ -19,6 +19,7 @@ _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "velodyne": "roadbed.sources.sensors.velodyne:VelodyneSource",
     "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",
+    "hesai": "roadbed.sources.sensors.hesai_udp:HesaiSource",
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",

@@ -9,13 +9,18 @@ from rosbags.typesys import get_types_from_msg
 
 import roadbed
 from roadbed.core.errors import InputError
+from roadbed.sources.sensors.hesai import scans_of_packets
 from roadbed.sources.sensors.pcap import datagrams
 from tests.sources.bags.bag_files import Messages, cloud_bytes, write_bag
 from tests.sources.bags.test_rosbag import KINDS
+from tests.sources.sensors.test_hesai import packet as xt32
 
 # As in the repositories of the drivers, comments left out.
 VELODYNE_SCAN = "std_msgs/Header header\nvelodyne_msgs/VelodynePacket[] packets\n"
 VELODYNE_PACKET = {True: "time stamp\nuint8[1206] data\n", False: "builtin_interfaces/Time stamp\nuint8[1206] data\n"}
+HESAI_PACKET = {
+    ros1: text.replace("[1206] data", "[] data") + "uint32 size\n" for ros1, text in VELODYNE_PACKET.items()
+}
 LIVOX_POINT = (
     "uint32 offset_time\nfloat32 x\nfloat32 y\nfloat32 z\nuint8 reflectivity\nuint8 tag\nuint8 line\n"  # 19 bytes
 )
@@ -30,6 +35,8 @@ class DriverMessages(Messages):
         super().__init__(ros1)
         self.add("velodyne_msgs/msg/VelodynePacket", VELODYNE_PACKET[ros1])
         self.add("velodyne_msgs/msg/VelodyneScan", VELODYNE_SCAN)
+        self.add("hesai_lidar/msg/PandarPacket", HESAI_PACKET[ros1])
+        self.add("hesai_lidar/msg/PandarScan", "std_msgs/Header header\nhesai_lidar/PandarPacket[] packets\n")
         for package in ("ouster_ros", "ouster_sensor_msgs"):
             self.add(f"{package}/msg/PacketMsg", "uint8[] buf\n")
         for package in ("livox_ros_driver", "livox_ros_driver2"):
@@ -44,6 +51,14 @@ class DriverMessages(Messages):
         made = [packet(stamp=self.header(time, "").stamp, data=np.frombuffer(data, np.uint8)) for time, data in packets]
         header = self.header(packets[-1][0], frame)
         return self.types["velodyne_msgs/msg/VelodyneScan"](header=header, packets=made)
+
+    def hesai(self, packets):
+        packet = self.types["hesai_lidar/msg/PandarPacket"]
+        made = [
+            packet(stamp=self.header(time, "").stamp, data=np.frombuffer(data + bytes(9), np.uint8), size=len(data))
+            for time, data in packets
+        ]
+        return self.types["hesai_lidar/msg/PandarScan"](header=self.header(packets[0][0], "Pandar"), packets=made)
 
     def ouster(self, data: bytes, package="ouster_ros"):
         return self.types[f"{package}/msg/PacketMsg"](buf=np.frombuffer(data, np.uint8))
@@ -129,6 +144,23 @@ def test_ouster_packets_with_metadata_in_the_bag_or_next_to_it(real_data, tmp_pa
             assert found.time == pytest.approx(scan.time + 0.1 * k, abs=1e-3)
         np.testing.assert_array_equal(source[-1].points, scan.points)
         assert source.recorded_at(1) == pytest.approx(1e9 * (packets[-1][0] + 0.1), abs=1000)
+
+
+def test_hesai_packets_give_the_scan_of_a_capture(tmp_path, kind):
+    messages = DriverMessages(kind == "ros1")
+    distances = np.arange(8 * 32).reshape(8, 32) + 500
+    packets = [(100.0 + k, xt32("PandarXT-32", np.arange(8) * 20 + 160 * k, distances, 400 * k)) for k in range(20)]
+    path = write_bag(tmp_path, kind, messages, [("/hesai/pandar_packets", 100.5, messages.hesai(packets))])
+    (scan,) = roadbed.open(path)
+    (expected,) = scans_of_packets(packets, "packets")
+    np.testing.assert_array_equal(scan.points, expected.points)
+    np.testing.assert_array_equal(scan.point_time, expected.point_time)
+    assert (scan.sensor, scan.time, len(scan)) == ("Pandar", 119.0, 20 * 8 * 32)
+    angles = "\n".join(f"{k + 1},{15 - k},1.0" for k in range(32))
+    (tmp_path / "angles.csv").write_text(angles)
+    (turned,) = roadbed.open(path, calibration=tmp_path / "angles.csv")
+    bearing = np.arctan2(turned.points[:, 0], turned.points[:, 1]) - np.arctan2(scan.points[:, 0], scan.points[:, 1])
+    np.testing.assert_allclose(np.degrees(bearing), 1.0, atol=1e-4)
 
 
 def packets_of_any(capture):

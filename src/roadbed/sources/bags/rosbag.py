@@ -17,6 +17,7 @@ from roadbed.sources.bags.ouster_messages import OusterMessages
 from roadbed.sources.bags.scan_messages import ScanMessages
 from roadbed.sources.bags.transforms import (
     CLOUD_TYPE,
+    HESAI_TYPE,
     LIVOX_TYPES,
     OUSTER_TYPES,
     POSE_TYPES,
@@ -29,7 +30,7 @@ from roadbed.sources.source import Source
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
 
-CLOUD_TYPES, PACKET_TYPES = (CLOUD_TYPE, *LIVOX_TYPES), (VELODYNE_TYPE, *OUSTER_TYPES)
+CLOUD_TYPES, PACKET_TYPES = (CLOUD_TYPE, *LIVOX_TYPES), (VELODYNE_TYPE, HESAI_TYPE, *OUSTER_TYPES)
 _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 
 
@@ -42,7 +43,7 @@ class RosbagSource(Source):
     """
 
     name = "rosbag"
-    accepts: ClassVar[tuple[str, ...]] = ("topic", "odometry", "poses", "metadata")
+    accepts: ClassVar[tuple[str, ...]] = ("topic", "odometry", "poses", "metadata", "calibration")
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -126,7 +127,7 @@ class RosbagSource(Source):
     def _find_scans(self) -> ScanMessages | OusterMessages:
         types = {link.msgtype for link in self._reader.connections if link.topic in self.topics}
         if not types & set(OUSTER_TYPES):
-            return ScanMessages(self._reader, self.topics)
+            return ScanMessages(self._reader, self.topics, self.options.get("calibration"))
         if len(self.topics) > 1:
             raise InputError(f"{self.path}: topic {self.topic!r}: found packets of an Ouster, expected one topic")
         return OusterMessages(self._reader, self.topic, self.options.get("metadata"))
