@@ -28,6 +28,7 @@ _HINT = 0.4  # m around a given height
 _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
 _ENOUGH = 50_000  # returns that are looked at; of more, every so many-th vector of eight
+_UNITS = {"centimetres": 100, "millimetres": 1000}  # per metre
 _CONVINCING = 0.5  # quality from which nothing else is looked for
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be believed
 _HANGING = 2.0  # times the trust of what lies below the sensor, for it to hang upside down: rooms have ceilings
@@ -271,11 +272,21 @@ class MountingEstimator:
         )
 
     def _why_not(self, points: Float32) -> str:
-        smaller = points * np.float32(1e-3)
-        if any(self._plane(start.T_level_sensor @ smaller, _ANY_HEIGHT).quality > 0 for start in starts(smaller)):
-            return f"points of {self.sensor} look like millimetres: divide them by 1000"
+        planes = {unit: self._usual_plane(points / np.float32(per_metre)) for unit, per_metre in _UNITS.items()}
+        advice = [
+            f"like {unit}: divide them by {_UNITS[unit]} (then the ground is {plane.height:.2f} m below the sensor)"
+            for unit, plane in sorted(planes.items(), key=lambda item: -item[1].trust)
+            if plane.trust
+        ]
+        if advice:
+            return f"points of {self.sensor} look {' or '.join(advice)}"
         assumed = f"{_DEFAULT_HEIGHT:g} m over level ground is assumed"
         return f"mounting of {self.sensor} not found: {assumed}; {_HOW_TO_GIVE}"
+
+    def _usual_plane(self, points: Float32) -> Plane:
+        """The ground below a sensor at a usual height, turned in any way."""
+        planes = [self._plane(start.T_level_sensor @ points, _USUAL_HEIGHTS) for start in starts(points)]
+        return max(planes, key=lambda plane: plane.trust, default=_NONE)
 
     def _plane(self, points: Float32, heights: tuple[float, float]) -> Plane:
         """The ground below a nearly level sensor; quality 0 where there is none."""
