@@ -6,11 +6,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, groupby
 from typing import Any, ClassVar
 
 from roadbed.core.frames import Scan
 from roadbed.sources.sensors.hesai import GPS_PACKET, model_of, scans_of_packets
-from roadbed.sources.sensors.udp import UdpSource, listening_address
+from roadbed.sources.sensors.udp import ModelVote, UdpSource, listening_address
 
 
 class HesaiSource(UdpSource):
@@ -24,13 +25,23 @@ class HesaiSource(UdpSource):
         self.listen(*listening_address(self.path, self.name))
 
     def __iter__(self) -> Iterator[Scan]:
-        scans = scans_of_packets(self._known_packets(), self.path, self.options.get("calibration"))
-        for number, scan in enumerate(scans):
-            yield replace(scan, name=f"hesai_{number:06d}")
+        number = count()
+        for _, run in groupby(self._voted_packets(), key=lambda found: found[0]):
+            packets = ((stamp, packet) for _, stamp, packet in run)
+            for scan in scans_of_packets(packets, self.path, self.options.get("calibration")):
+                yield replace(scan, name=f"hesai_{next(number):06d}")
 
-    def _known_packets(self) -> Iterator[tuple[float, bytes]]:
+    def _voted_packets(self) -> Iterator[tuple[str, float, bytes]]:
+        """Model, time of reading (s) and packet, of the model that most of the last packets have."""
+        vote = ModelVote()
         for packet in self._packets:
-            if model_of(packet) is not None:
-                yield time.time(), packet
-            elif len(packet) != GPS_PACKET:
-                self.ignore(f"{len(packet)} bytes that are no packet of a known Hesai")
+            model = model_of(packet)
+            if model is None:
+                if len(packet) != GPS_PACKET:
+                    self.ignore(f"{len(packet)} bytes that are no packet of a known Hesai")
+                continue
+            vote.add(model.name)
+            if model.name == vote.model:
+                yield model.name, time.time(), packet
+            elif vote.model != -1:
+                self.ignore(f"from a {model.name}, most are from a {vote.model}")
