@@ -89,7 +89,7 @@ def _low_outliers(label: Any) -> tuple[str, ...]:
     """Diagnostic about a scan with a notable share of returns below the ground."""
     if not isinstance(label, np.ndarray):
         return ()
-    count = np.count_nonzero(label == Label.LOW_OUTLIER)
+    count = np.count_nonzero(label == np.uint8(Label.LOW_OUTLIER))  # an enum member would be compared as int64
     if count < _LOW_SHARE * len(label):
         return ()
     share = f"{count} returns ({100 * count / len(label):.1f} %) lie below the ground"
