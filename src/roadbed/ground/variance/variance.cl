@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grid variance in the phases of the report. Heights are summed as integers of 2^-24 m, so that every backend gives the
-// same labels whatever the order of the points in a cell, without double precision. Twin: variance_cpu.py.
+// same labels whatever the order of the points in a cell, without real precision. Twin: variance_cpu.py.
 //
 // Cells are grouped in size classes by their number of points: 1, 2, 3-4, 5-8, 9-16, 17-32 (reduced by 1, 2, 4 .. 32
 // work-items) and more (LARGE: a whole work-group). Constants and VarianceFrame come from model.py.
