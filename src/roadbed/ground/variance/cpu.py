@@ -40,12 +40,12 @@ class VarianceCpu:
         announce("roadbed.ground.variance")
         limits = config.pointcloud_limits
         self._rules = GridRules(
-            self.grid.rows,
+            np.int32(self.grid.rows),
             np.int32(self.grid.columns),
-            F(config.spacing),
+            F(1 / config.spacing),
             np.array([limits.x_min, limits.x_max, limits.y_min, limits.y_max], F),
             config.point_number_threshold,
-            config.min_variance_threshold,
+            F(config.min_variance_threshold),
             F(config.height_threshold.ground),
         )
         self._count = np.zeros((numba.get_num_threads(), self.grid.size), np.int32)

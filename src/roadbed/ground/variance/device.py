@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
-from roadbed.core.errors import DeviceError
 from roadbed.core.frames import VarianceCells
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
@@ -35,8 +34,6 @@ class VarianceDevice:
     """All phases run on the device; nothing is allocated while scans keep their size."""
 
     def __init__(self, backend: Backend, config: VarianceConfig) -> None:
-        if not backend.device.has_double:
-            raise DeviceError(f"{backend.device.name}: grid variance needs double precision, which this device lacks")
         self.backend, self.grid = backend, lattice_of(config)
         self.wanted = PROBABILITY | HEIGHT | CELL_LAYERS
         self._program = backend.build(program(config))

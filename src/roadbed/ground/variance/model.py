@@ -18,6 +18,8 @@ GROUP = 256
 TILE = 16  # cells along a side of a tile in the classification
 SIZE_CLASSES = 7  # of cells, by number of points: 1, 2, 3-4, 5-8, 9-16, 17-32, more
 FARTHEST_HEIGHT = np.float32(1e4)  # m: heights beyond are not returns
+UNITS_PER_METRE, METRES_PER_UNIT = np.float32(2.0**24), np.float32(2.0**-24)  # of heights in integer sums
+MOST_SQUARES = np.float32(2.0**61)  # of a cell's deviations, in squared units
 UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
 PROBABILITY, HEIGHT, CELL_LAYERS = 1, 2, 4  # bits: outputs computed in addition to the labels
 
@@ -65,6 +67,9 @@ def program(config: VarianceConfig) -> Program:
         "TILE": TILE,
         "SIZE_CLASSES": SIZE_CLASSES,
         "FARTHEST_HEIGHT": FARTHEST_HEIGHT,
+        "UNITS_PER_METRE": UNITS_PER_METRE,
+        "METRES_PER_UNIT": METRES_PER_UNIT,
+        "MOST_SQUARES": MOST_SQUARES,
         "UNKNOWN": UNKNOWN,
         "GROUND": GROUND,
         "OBSTACLE": OBSTACLE,
@@ -78,9 +83,9 @@ def program(config: VarianceConfig) -> Program:
         "X_MAX": limits.x_max,
         "Y_MIN": limits.y_min,
         "Y_MAX": limits.y_max,
-        "SPACING": config.spacing,
+        "CELLS_PER_METRE": 1 / config.spacing,
         "FEWEST": config.point_number_threshold,
-        "LARGEST_VARIANCE": np.float64(config.min_variance_threshold),
+        "LARGEST_VARIANCE": config.min_variance_threshold,
         "TOLERANCE": config.height_threshold.ground,
     }
     return Program(("ground/variance/variance.cl",), constants, {"VarianceFrame": FRAME}, exact=True)

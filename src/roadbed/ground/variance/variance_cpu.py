@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.variance.model import FARTHEST_HEIGHT, GROUND, OBSTACLE, UNKNOWN
+from roadbed.ground.variance.model import (
+    FARTHEST_HEIGHT,
+    GROUND,
+    METRES_PER_UNIT,
+    MOST_SQUARES,
+    OBSTACLE,
+    UNITS_PER_METRE,
+    UNKNOWN,
+)
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import F
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -18,12 +26,12 @@ from roadbed.runtime.primitives_cpu import cell_starts
 class GridRules(NamedTuple):
     """VarianceConfig for kernels."""
 
-    rows: int
+    rows: np.int32
     columns: np.int32
-    spacing: np.float32
+    cells_per_metre: np.float32
     limits: np.ndarray  # x_min, x_max, y_min, y_max
     fewest: int
-    largest_variance: float
+    largest_variance: np.float32
     tolerance: np.float32
 
 
@@ -48,20 +56,18 @@ class Cells(NamedTuple):
 @inner()
 def _assign(points, rules, cell, count, first, last):
     """Write the cell of each point of a slice; -1 outside the limits, for missing returns and for NaN."""
-    limits, columns = rules.limits, rules.columns
+    limits, columns, per_metre = rules.limits, rules.columns, rules.cells_per_metre
     for i in range(first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         inside = x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < FARTHEST_HEIGHT
         if inside and (x != F(0) or y != F(0) or z != F(0)):
-            # In double, because not all devices round a float32 quotient correctly.
-            column = np.int32(np.float64(x - limits[0]) / np.float64(rules.spacing))
-            row = np.int32(np.float64(y - limits[2]) / np.float64(rules.spacing))
-            index = row * columns + min(column, columns - 1)
-            if index < count.shape[0]:
-                cell[i] = index
-                count[index] += 1
-                continue
-        cell[i] = -1
+            # Products, because not all devices round a float32 quotient correctly.
+            column, row = np.int32((x - limits[0]) * per_metre), np.int32((y - limits[2]) * per_metre)
+            index = min(row, rules.rows - 1) * columns + min(column, columns - 1)
+            cell[i] = index
+            count[index] += 1
+        else:
+            cell[i] = -1
 
 
 @merged()
@@ -98,8 +104,21 @@ def sort_heights(tasks, points, rules, count, out):
 
 
 @inner()
+def _shift_of(low, high, n):
+    """By how many bits deviations are shortened so that n squares fit in 63 bits; 0 unless a cell is metres high."""
+    shift, extent = 0, (high - low) * UNITS_PER_METRE
+    while extent * extent * F(n) > MOST_SQUARES:
+        extent *= F(0.5)
+        shift += 1
+    return shift
+
+
+@inner()
 def _describe(start, z, cells, first, last):
-    """Phase 2 for a range of cells: mean, population variance (second pass), extremes; NaN in empty cells."""
+    """Phase 2 for a range of cells: mean, population variance (second pass), extremes; NaN in empty cells.
+
+    Sums are integers of 2^-24 m, so that every backend finds the same whatever the order of the points.
+    """
     mean, variance, lowest, highest = cells.mean, cells.variance, cells.lowest, cells.highest
     for c in range(first, last):
         n = start[c + 1] - start[c]
@@ -107,16 +126,18 @@ def _describe(start, z, cells, first, last):
             mean[c] = variance[c] = lowest[c] = highest[c] = F(np.nan)
             continue
         low = high = z[start[c]]
-        total = 0.0
+        total = squares = np.int64(0)
         for k in range(start[c], start[c + 1]):
-            total += z[k]
+            total += np.int64(z[k] * UNITS_PER_METRE)
             low = min(low, z[k])
             high = max(high, z[k])
-        middle = total / n
-        squares = 0.0
+        middle, shift = total // n, _shift_of(low, high, n)
         for k in range(start[c], start[c + 1]):
-            squares += (z[k] - middle) ** 2
-        mean[c], variance[c], lowest[c], highest[c] = F(middle), F(squares / n), low, high
+            off = (np.int64(z[k] * UNITS_PER_METRE) - middle) >> shift
+            squares += off * off
+        unit = F(1 << shift) * METRES_PER_UNIT
+        mean[c], variance[c] = F(middle) * METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
+        lowest[c], highest[c] = low, high
 
 
 @inner()
@@ -126,7 +147,7 @@ def _is_ground(start, variance, c, rules):
     if start[c + 1] - start[c] >= fewest:
         return variance[c] < largest
     row, column = c // columns, c % columns
-    total, n = 0.0, 0
+    total, n = F(0), 0
     for other_row in range(max(row - 1, 0), min(row + 2, rows)):
         first = other_row * columns + max(column - 1, 0)
         last = other_row * columns + min(column + 2, columns)
@@ -136,7 +157,7 @@ def _is_ground(start, variance, c, rules):
             if start[other + 1] - start[other] >= fewest:
                 total += variance[other]
                 n += 1
-    return n > 0 and total / n < largest
+    return n > 0 and total < largest * F(n)
 
 
 @merged()

@@ -13,7 +13,7 @@ from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
 from roadbed.occupancy.fusion.program import FUSE, FUSION_STEP, SENSOR_PART
-from roadbed.occupancy.programs import GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, groups_over
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch
@@ -24,7 +24,6 @@ class FusionDevice:
     """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
 
     def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
         self.clip = clip
         self._observed: ObservedGrids[int] = ObservedGrids(self.config)  # by their index in `_grids`

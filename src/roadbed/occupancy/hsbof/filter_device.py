@@ -22,7 +22,7 @@ from roadbed.occupancy.hsbof.arrays import Masses, Velocities
 from roadbed.occupancy.hsbof.buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
 from roadbed.occupancy.hsbof.model import CellRules, FilterModel, MotionRule
 from roadbed.occupancy.hsbof.program import STEP, filter_program
-from roadbed.occupancy.programs import GROUP, check_device
+from roadbed.occupancy.programs import GROUP
 from roadbed.occupancy.registration.arrays import Registered
 from roadbed.runtime import primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
@@ -57,7 +57,6 @@ class HsbofDevice:
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.model.particles
         self.births = self.model.births
-        check_device(backend.device)
         check_memory(backend, self.size, self.model)
         self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
