@@ -221,14 +221,13 @@ def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, A
         for name, source in sources.items()
     }
     engine = VarianceDevice(backend, config.ground.variance)
-    engine.wanted = 0
 
     def run(points: Any) -> None:
         engine.queue(points)
         engine.fetch()
 
     for name, source in sources.items():
-        rows[f"variance, engine, {name}, labels"] = measure(lambda s=source: run(s), repeats)
+        rows[f"variance, engine, {name}"] = measure(lambda s=source: run(s), repeats)
     timed = [engine.profile(sources.get("GPU array", sources["NumPy array"])) for _ in range(7)]
     rows["variance, phases"] = {
         name: round(1e6 * float(np.median([one[name] for one in timed])), 2) for name in timed[0]
