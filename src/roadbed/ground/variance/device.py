@@ -12,18 +12,8 @@ from roadbed.core.errors import DeviceError
 from roadbed.core.frames import VarianceCells
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
-from roadbed.ground.variance.model import (
-    CELL_LAYERS,
-    FRAME,
-    GROUP,
-    HEIGHT,
-    PROBABILITY,
-    SIZE_CLASSES,
-    TILE,
-    lattice_of,
-    output_of,
-    program,
-)
+from roadbed.ground.variance import model
+from roadbed.ground.variance.model import lattice_of, output_of, program
 from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
 from roadbed.runtime.graphs import Launch
@@ -38,16 +28,17 @@ class VarianceDevice:
         if not backend.device.has_double:
             raise DeviceError(f"{backend.device.name}: grid variance needs double precision, which this device lacks")
         self.backend, self.grid = backend, lattice_of(config)
-        self.wanted = PROBABILITY | HEIGHT | CELL_LAYERS
         self._program = backend.build(program(config))
         zeros, cells = backend.zeros, self.grid.size
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
-        self._cursors, self._lists = zeros(SIZE_CLASSES + 1, np.int32), zeros(SIZE_CLASSES * cells, np.int32)
+        self._cursors = zeros(model.SIZE_CLASSES + 1, np.int32)
+        self._lists = zeros(model.SIZE_CLASSES * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
-        self._frames = backend.staging_buffer(FRAME.itemsize)
+        self._frames = backend.staging_buffer(model.FRAME.itemsize)
         self._cell_statistics = backend.output((1, 4, cells), np.float32)
         self._cell_counts = backend.output((1, cells), np.int32)
-        self._frame = np.zeros(1, FRAME)
+        self._frame = np.zeros(1, model.FRAME)
+        self._frame["wanted"] = model.PROBABILITY | model.HEIGHT | model.CELL_LAYERS
         self.capacity = 0
         self._reserve(4096)
 
@@ -68,9 +59,9 @@ class VarianceDevice:
     def _launches(self) -> list[Launch]:
         """The report's phases in order."""
         device, grid = self.backend.device, self.grid
-        over_points = max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
-        over_cells = -(-grid.size // GROUP)
-        over_tiles = -(-grid.columns // TILE) * -(-grid.rows // TILE)
+        over_points = max(1, min(-(-self.capacity // model.GROUP), (4 if device.lanes > 1 else 16) * device.units))
+        over_cells = -(-grid.size // model.GROUP)
+        over_tiles = -(-grid.columns // model.TILE) * -(-grid.rows // model.TILE)
         reducing = over_cells if device.lanes == 1 else 4 * device.units
         points, results = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
         grouping = (self._segments, self._cursors, self._lists, self._statistics)
@@ -84,7 +75,7 @@ class VarianceDevice:
             ("classify", over_tiles, (self._frames, self._segments, *results, *cells)),
             ("label_points", over_points, (self._frames, *points, *results, *outputs)),
         )
-        return [Launch(kernel, groups, GROUP, arguments) for kernel, groups, arguments in phases]
+        return [Launch(kernel, groups, model.GROUP, arguments) for kernel, groups, arguments in phases]
 
     def queue(self, points: Any) -> None:
         """Queue one scan."""
@@ -107,7 +98,7 @@ class VarianceDevice:
         self._reserve(count)
         frame = self._frame
         frame["points"] = self.backend.bind(points, self._input_buffer)
-        frame["count"], frame["wanted"] = count, self.wanted
+        frame["count"] = count
         for name, output in self._outputs().items():
             frame[name] = output.addresses
         self.backend.enqueue(frame, self._frames)
@@ -126,9 +117,8 @@ class VarianceDevice:
         count = int(self._frame["count"][0])
         for output in (self._label, self._probability, self._height):
             self.backend.fetch(output, 0, count)
-        if self.wanted & CELL_LAYERS:
-            self.backend.fetch(self._cell_statistics, 0, 4 * self.grid.size)
-            self.backend.fetch(self._cell_counts, 0, self.grid.size)
+        self.backend.fetch(self._cell_statistics, 0, 4 * self.grid.size)
+        self.backend.fetch(self._cell_counts, 0, self.grid.size)
         self.backend.finish()
 
     def frame(self, points: Any) -> FrameOutput:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a scan is of a low sensor on an even floor, where objects of a few centimetres are told from the ground."""
+"""Whether a scan is of a low sensor on an even floor, where objects of a few centimetres differ from the ground."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float32, Pose
+from roadbed.ground.mounting.level_surfaces import extremes_by_column
 from roadbed.ground.visibility.model import RISE
 
 _LOWEST_SENSOR = 0.1  # m over the ground: lower, the origin is not the sensor's position
@@ -30,13 +31,10 @@ def unevenness(points: Float32) -> float:
     """Standard deviation (m) of the lowest returns around a plane, points in the vehicle frame; inf: too few."""
     with np.errstate(invalid="ignore"):  # missing returns are no numbers
         near = points[(np.hypot(points[:, 0], points[:, 1]) < _RADIUS) & (np.abs(points[:, 2]) < _NEAR)]
-    side = int(2 * _RADIUS / _COLUMN)
-    column, row = np.floor((near[:, :2] + _RADIUS) / _COLUMN).astype(np.int64).T
-    ordered = np.lexsort((near[:, 2], column * side + row))
-    _, first = np.unique((column * side + row)[ordered], return_index=True)
-    if len(first) < _FEWEST_COLUMNS:
+    lowest, _ = extremes_by_column(near, _RADIUS, _COLUMN)
+    if len(lowest) < _FEWEST_COLUMNS:
         return float("inf")
-    x, y, z = near[ordered[first]].T.astype(np.float64)
+    x, y, z = lowest.T.astype(np.float64)
     design, used = np.stack([x, y, np.ones_like(x)], axis=1), np.ones(len(x), np.bool_)
     for _ in range(_FITS):
         away = np.abs(z - design @ np.linalg.lstsq(design[used], z[used], rcond=None)[0])

@@ -8,16 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import (
-    FILLED_VARIANCE,
-    GAP_UNEVENNESS,
-    NODE_UNEVENNESS,
-    POINT_NOISE,
-    POINT_UNEVENNESS,
-    SEEN_FROM,
-    SIDES,
-    SLOPE_VARIANCE,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.surface.report_cpu import report_row
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
@@ -32,7 +23,7 @@ def _mark_seen(r, data, prior, use_prior, lo, hi, seen):
     for c in range(U(seen.shape[1])):
         seen[r, c] = F(0)
     for c in range(U(lo), U(hi), STEP):
-        enough = splat(SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
+        enough = splat(model.SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
         store(seen, (r, c), where(enough, splat(F(1)), splat(F(0))))
 
 
@@ -99,7 +90,7 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
     """Write the doubt of nodes, m^2: of those that were seen or are between seen ones; of others it is `unknown`."""
     spacing = rules.spacing
     unknown, most, share = rules.scale / rules.height_information, rules.largest_variance, rules.disagreement
-    uneven = GAP_UNEVENNESS if share > F(0) else F(np.inf)
+    uneven = model.GAP_UNEVENNESS if share > F(0) else F(np.inf)
     for c in range(first, last, STEP):
         near = _height_variance(information, rules.height_information, rules.slope_information, r, c) * rules.scale
         own, around, height = load(seen, (r, c)), _three_rows(seen_in_row, r, c), load(mean, (r, 0, c))
@@ -113,7 +104,7 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
                 squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
         squared = squares / maximum(around - own, splat(F(1)))
         store(unevenness, (r, c), squared)
-        filled = where(around >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
+        filled = where(around >= F(model.SIDES), near + model.FILLED_VARIANCE, splat(unknown))
         hollow = (most >= filled) & (uneven < squared)
         value = where(F(0) < own, near, where(hollow, splat(unknown), filled))
         store(out, c, where(most >= value, value + squared * share, value))
@@ -122,7 +113,8 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
 @inlined()
 def _may_be_known(seen, seen_in_row, r, c):
     """Whether any node of the vector at c was seen or is between seen ones: others are unknown."""
-    return mask_bits(maximum(load(seen, (r, c)) * F(SIDES), _three_rows(seen_in_row, r, c)) >= F(SIDES)) != 0
+    sides = maximum(load(seen, (r, c)) * F(model.SIDES), _three_rows(seen_in_row, r, c))
+    return mask_bits(sides >= F(model.SIDES)) != 0
 
 
 @inner()
@@ -201,9 +193,10 @@ def compute_variance(active_columns, evidence, rules, variance):
                 for i in range(3):
                     at = r + U(j) - ONE, c + U(i) - ONE
                     around = around + load(seen, at) * load(unevenness, at)
-            point = around * POINT_UNEVENNESS / maximum(_three_rows(seen_in_row, r, c), splat(F(1))) + POINT_NOISE
-            uneven = load(unevenness, (r, c)) * NODE_UNEVENNESS
-            store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * SLOPE_VARIANCE)
+            count = maximum(_three_rows(seen_in_row, r, c), splat(F(1)))
+            point = around * model.POINT_UNEVENNESS / count + model.POINT_NOISE
+            uneven = load(unevenness, (r, c)) * model.NODE_UNEVENNESS
+            store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * model.SLOPE_VARIANCE)
         for c in range(U(max(active_columns.lo[row] - 1, 0)), U(max(min(active_columns.hi[row] - 1, columns), 0))):
             out[c] = min(values[c + ONE], most) if out[c] <= most else out[c]
 
