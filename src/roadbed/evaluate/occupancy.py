@@ -14,6 +14,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
 from roadbed.core.geometry import Pose
 from roadbed.evaluate.masks import Masks
+from roadbed.evaluate.metrics import mean
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
 from roadbed.evaluate.occupancy_truth import TruthScorer
 from roadbed.pipeline import Pipeline, Result
@@ -82,7 +83,7 @@ def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
     out = dict(runs[0]) | {"seeds": len(runs)}
     for name, value in runs[0].items():
         if isinstance(value, float):
-            out[name] = _mean_of([run[name] for run in runs])
+            out[name] = mean(run[name] for run in runs)
     for group in ("movers", "standing"):
         rows = {row["id"]: row for run in reversed(runs) for row in run[group]}
         out[group] = []
@@ -91,16 +92,11 @@ def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
             merged = dict(row)
             for name, value in row.items():
                 if isinstance(value, float) or (value is None and name != "speeds"):
-                    merged[name] = _mean_of([twin[name] for twin in twins])
+                    merged[name] = mean(twin[name] for twin in twins)
             if "settled_after_s" in row:
                 merged["settled_seeds"] = sum(twin["settled_after_s"] is not None for twin in twins)
             out[group].append(merged)
     return out
-
-
-def _mean_of(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
 
 
 def _T_grid_sensor(frame: OccupancyFrame, ground: GroundFrame) -> Pose:
