@@ -116,10 +116,10 @@ STCRF = [
     *_of(
         "ground/stcrf/device.py",
         _EM,
-        ("return known < model.ENOUGH_PRIOR * max(1, known + unknown)", "return False"),
+        ("if known < model.ENOUGH_PRIOR * max(1, known + unknown):", "if False:"),
     ),
     *_of(_CPU.format("em/em"), _EM, ("nodes, limit = points.active_nodes.nodes, rules.slope_limit", "nodes, limit = points.active_nodes.nodes, F(1e9)")),
-    *_of(_CPU.format("surface/report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
+    *_of(_CPU.format("surface/surface"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
     *_of(_DEVICE.format("surface/surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
     *_of(_DEVICE.format("em/em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
     *_of(_DEVICE.format("points/select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),

@@ -17,7 +17,7 @@ from roadbed.evaluate.masks import Masks
 from roadbed.evaluate.metrics import mean
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
 from roadbed.evaluate.occupancy_truth import TruthScorer
-from roadbed.pipeline import Pipeline, Result
+from roadbed.pipeline import Pipeline
 from roadbed.sources import Source
 
 _MOVABLE = ("car", "truck", "cyclist", "pedestrian")
@@ -144,12 +144,8 @@ def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -
         return masks
     ground = Pipeline(config, occupancy=False)
     for result in ground.run(_first(source, frames)):
-        points = _world_points(result)
+        if result.scan.T_world_sensor is None:
+            raise InputError(f"{result.scan.name}: masks need odometry")
+        points = result.ground.T_grid_sensor @ result.scan.points
         masks.update(points[:, 0], points[:, 1], result.ground.height_above_ground)
     return masks
-
-
-def _world_points(result: Result) -> np.ndarray:
-    if result.scan.T_world_sensor is None:
-        raise InputError(f"{result.scan.name}: masks need odometry")
-    return result.ground.T_grid_sensor @ result.scan.points

@@ -97,10 +97,12 @@ class StcrfDevice:
     def misalignment(self) -> Misalignment | None:
         with timed(self._timings, "align"):
             self._wait_for_pose()
-        return _misalignment(*self._buffers.fit.host[0].tolist())
+        lift, slope_x, slope_y, share, known, fits = self._buffers.fit.host[0].tolist()
+        return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None
 
     def output(self, given: FrameInput) -> FrameOutput:
-        self._prepare_outputs()
+        if self.slots == 1 and not self._returns_device_arrays:
+            self._buffers.allocate_outputs(self._fetched)  # of the next frame, while the device computes this one
         with timed(self._timings, "place"):
             few = given.warm and self.config.stcrf.warm_iterations < self.config.stcrf.iterations
             queried = isinstance(given.exclude.ego, EgoQuery)
@@ -109,8 +111,10 @@ class StcrfDevice:
             if self._started_warm and not given.warm:  # the scan does not fit the prior
                 self.backend.finish()  # before the memory of the outputs that it writes is handed back
                 self._queue(warm=False)
-            elif few and self._knows_too_little(*self._buffers.overlap.host[0].tolist()):
-                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
+            elif few:
+                unknown, known = self._buffers.overlap.host[0].tolist()
+                if known < model.ENOUGH_PRIOR * max(1, known + unknown):  # few iterations are not enough
+                    self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
             output = self._output(0, self._timings, self._left())
             if queried:
                 self._ego.answer(output.ego)
@@ -303,11 +307,6 @@ class StcrfDevice:
         self._stay()
         return before
 
-    def _prepare_outputs(self) -> None:
-        """Memory for what the next frame brings to the host, while the device works on this one."""
-        if self.slots == 1 and not self._returns_device_arrays:
-            self._buffers.allocate_outputs(self._fetched)
-
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
         asks = self._asks
@@ -349,15 +348,5 @@ class StcrfDevice:
         elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 
-    @staticmethod
-    def _knows_too_little(unknown: int, known: int) -> bool:
-        """Whether the prior knows so few of the nodes with points that all iterations are needed."""
-        return known < model.ENOUGH_PRIOR * max(1, known + unknown)
-
     def _given(self, array: Any) -> Any:
         return array if self._returns_device_arrays or self.slots == 1 else array.copy()
-
-
-def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, known: float, fits: float) -> Any:
-    """What the kernels found, None where too little of the prior surface is known."""
-    return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None

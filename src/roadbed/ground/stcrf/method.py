@@ -27,11 +27,10 @@ from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
+from roadbed.ground.visibility.applies import applies_to, resolves_faces, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.device import can_find
-from roadbed.ground.visibility.floor import resolves_faces
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import applies_to, views_of
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend

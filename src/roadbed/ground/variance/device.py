@@ -14,7 +14,7 @@ from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance import model
 from roadbed.ground.variance.model import lattice_of, output_of, program
-from roadbed.runtime.backend import Backend, Output
+from roadbed.runtime.backend import Backend
 from roadbed.runtime.device_errors import check_points
 from roadbed.runtime.graphs import Launch
 
@@ -99,18 +99,10 @@ class VarianceDevice:
         frame = self._frame
         frame["points"] = self.backend.bind(points, self._input_buffer)
         frame["count"] = count
-        for name, output in self._outputs().items():
-            frame[name] = output.addresses
+        frame["label"], frame["probability"] = self._label.addresses, self._probability.addresses
+        frame["height"] = self._height.addresses
+        frame["statistics"], frame["counts"] = self._cell_statistics.addresses, self._cell_counts.addresses
         self.backend.enqueue(frame, self._frames)
-
-    def _outputs(self) -> dict[str, Output]:
-        return {
-            "label": self._label,
-            "probability": self._probability,
-            "height": self._height,
-            "statistics": self._cell_statistics,
-            "counts": self._cell_counts,
-        }
 
     def fetch(self) -> None:
         """Wait for the last scan's outputs."""
@@ -124,19 +116,15 @@ class VarianceDevice:
     def frame(self, points: Any) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
-            self._reallocate_outputs()
+            # New host arrays: the caller owns those of the last frame.
+            outputs = (self._label, self._probability, self._height, self._cell_statistics)
+            self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(outputs)
             self.queue(points)
         with timed(timings, "device"):
             self.fetch()
         count = int(points.shape[0])
-        outputs = (self._label, self._probability, self._height)
-        label, probability, height = (out.host[0, :count] for out in outputs)
+        label, probability, height = (out.host[0, :count] for out in outputs[:3])
         return output_of(self._cells(), (label, probability, height), timings)
-
-    def _reallocate_outputs(self) -> None:
-        """New host arrays for the results: the caller owns those of the last frame."""
-        outputs = (self._label, self._probability, self._height, self._cell_statistics)
-        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(outputs)
 
     def _cells(self) -> VarianceCells:
         shape = self.grid.shape

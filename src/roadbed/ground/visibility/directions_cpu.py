@@ -5,8 +5,6 @@
 Twins: directions.cl and mark.cl.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.visibility import model

@@ -6,8 +6,6 @@ A low sensor sees objects from the side, so that its beams stack on their faces,
 exact to millimetres: range noise counts only by the slope of the beam.
 """
 
-from __future__ import annotations
-
 from roadbed.ground.visibility import model
 from roadbed.ground.visibility.directions_cpu import find_directions, sort_by_direction
 from roadbed.kernels.jit import inner, njit

@@ -5,8 +5,6 @@
 Twins: neighbours.cl and squares.cl.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.visibility import model

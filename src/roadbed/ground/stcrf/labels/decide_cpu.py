@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Decides ground or not by the height over the surface, the structure in the pillars around, and the node class."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf import model

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Heights of points over the surface, and counts of them: bands of heights per pillar, counters per node."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf import model

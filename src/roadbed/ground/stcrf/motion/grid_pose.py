@@ -149,8 +149,9 @@ class GridTracker:
         lattice, base = self._roll(T_lattice_vehicle, first=moment.link is Link.FIRST)
         T_lattice_sensor = T_lattice_vehicle @ mounting.T_vehicle_sensor
         pose = GridPose(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
-        known = moment.link is not Link.FIRST or (self._map is not None and self._has_prior())
-        return pose, known
+        if moment.link is Link.FIRST:
+            return pose, self._map is not None and bool((self._engine.prior[0] > model.KNOWN_PRIOR).any())
+        return pose, True
 
     def keep(self, output: FrameOutput) -> None:
         """Make the engine's result its prior, and update the copy for the map."""
@@ -201,9 +202,6 @@ class GridTracker:
         if self._map.load(self._prior_lattice, information, self._prior_base, entering):
             self._engine.prior = information
             self._best.load(information, entering)
-
-    def _has_prior(self) -> bool:
-        return bool((self._engine.prior[0] > model.KNOWN_PRIOR).any())
 
 
 def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Active columns: the part of the lattice that is computed, and its distribution among threads."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 

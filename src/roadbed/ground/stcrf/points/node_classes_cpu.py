@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Classes of nodes, from the counters of the nodes around: sums along rows, then across them."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf import model

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """The coarse start: the lowest points on a lattice of coarse nodes, and its planes as expected planes of fine nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE

@@ -9,10 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf import model
-from roadbed.ground.stcrf.surface.report_cpu import report_row
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
-from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -111,6 +110,53 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
 
 
 @inlined()
+def _reweighted(given, gamma, i, weight):
+    """own + w (everything - own) for the numbers of P, X from flat index i on."""
+    everything, data, prior = given
+    own = load_flat(data, i) + load_flat(prior, i) * gamma
+    return own + (load_flat(everything, i) - own) * weight
+
+
+@inner()
+def _report_row(r, given, expected, rules, first, last, planes, certainty):
+    """Prior reweighting: planes (rows, 3, stride) and certainty (rows, 2, stride) of columns first..last of row r.
+
+    In the reported surface neighbours count less where a node has points of its own: in the EM they count the same
+    everywhere, which suppresses obstacles but flattens crests and ditches. Columns and rows count the border.
+    `given`: information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of the node's own points).
+    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and the factor (m^2) of the variance
+    of the expected slope.
+    """
+    _, data, prior = given
+    gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
+    plane, row = data.shape[2], np.int64(r) * data.shape[2]
+    for c in range(np.int64(first), np.int64(last), LANES):
+        of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # flat indices in arrays of 9, 3 and 2 planes
+        weight = model.OWN_POINTS / (load_flat(data, of_nine) + load_flat(prior, of_nine) * gamma + model.OWN_POINTS)
+        p1 = _reweighted(given, gamma, of_nine + plane, weight)
+        p2 = _reweighted(given, gamma, of_nine + 2 * plane, weight)
+        inverse0 = F(1) / (_reweighted(given, gamma, of_nine, weight) + height)
+        l1, l2 = p1 * inverse0, p2 * inverse0
+        inverse1 = F(1) / (_reweighted(given, gamma, of_nine + 3 * plane, weight) + slope - l1 * p1)
+        t = _reweighted(given, gamma, of_nine + 4 * plane, weight) - l1 * p2
+        l3 = t * inverse1
+        inverse2 = F(1) / (_reweighted(given, gamma, of_nine + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _reweighted(given, gamma, of_nine + 6 * plane, weight) + load_flat(expected, of_three) * height
+        x1 = _reweighted(given, gamma, of_nine + 7 * plane, weight) + load_flat(expected, of_three + plane) * slope
+        x2 = _reweighted(given, gamma, of_nine + 8 * plane, weight) + load_flat(expected, of_three + 2 * plane) * slope
+        y1 = x1 - l1 * x0
+        slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
+        slope_x = inverse1 * y1 - l3 * slope_y
+        store_flat(planes, of_three, x0 * inverse0 - l1 * slope_x - l2 * slope_y)
+        store_flat(planes, of_three + plane, slope_x)
+        store_flat(planes, of_three + 2 * plane, slope_y)
+        lever = l1 * l3 - l2
+        store_flat(certainty, of_two, inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
+        by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
+        store_flat(certainty, of_two + plane, (by_x * by_x + by_y * by_y) * (slope * slope))
+
+
+@inlined()
 def _may_be_known(seen, seen_in_row, r, c):
     """Whether any node of the vector at c was seen or is between seen ones: others are unknown."""
     sides = maximum(load(seen, (r, c)) * F(model.SIDES), _three_rows(seen_in_row, r, c))
@@ -138,7 +184,7 @@ def _describe_rows(first_row, last_row, information, arrays, active_columns, rul
             while end < last and (all_known or _may_be_known(seen, seen_in_row, r, end)):
                 end += STEP
             _doubt_row(r, information, mean, rules, seen, seen_in_row, first, end, unevenness, doubt)
-            report_row(r, given, expected, rules, first, end, planes, certainty)
+            _report_row(r, given, expected, rules, first, end, planes, certainty)
             first = end + STEP
         _write_row(r, planes, rules, doubt, layers[0], layers[1], layers[2])
 
