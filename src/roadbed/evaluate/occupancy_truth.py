@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from roadbed.core.frames import OccupancyFrame
@@ -125,9 +126,7 @@ def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The cells and their neighbours."""
-    wide = np.pad(cells, 1)
-    rows, columns = cells.shape
-    return np.logical_or.reduce([wide[r : r + rows, c : c + columns] for r in range(3) for c in range(3)])
+    return sliding_window_view(np.pad(cells, 1), (3, 3)).any(axis=(2, 3))
 
 
 def _iou(counts: NDArray[np.int64]) -> float | None:

@@ -101,8 +101,8 @@ def cast_sweep(
     returns = points, exact, part, spurious, np.zeros((columns, layers), np.float32)  # of every firing, as in `Sweep`
     parallel_for(_cast, columns, firings, scene, errors, key, returns)
     kept = np.flatnonzero(part.ravel() != NOTHING)
-    found: Any = (values.reshape(-1, *values.shape[2:])[kept] for values in returns)
-    return Sweep(*found, (kept % layers).astype(np.uint16), (kept // layers).astype(np.int32))
+    found: list[Any] = [values.reshape(-1, *values.shape[2:])[kept] for values in returns]
+    return Sweep._make([*found, (kept % layers).astype(np.uint16), (kept // layers).astype(np.int32)])
 
 
 def _turns(rate: Float64, lags: Float64) -> Float64:
