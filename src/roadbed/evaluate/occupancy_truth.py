@@ -126,7 +126,7 @@ def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The cells and their neighbours."""
-    return sliding_window_view(np.pad(cells, 1), (3, 3)).any(axis=(2, 3))
+    return np.any(sliding_window_view(np.pad(cells, 1), (3, 3)), axis=(2, 3))
 
 
 def _iou(counts: NDArray[np.int64]) -> float | None:

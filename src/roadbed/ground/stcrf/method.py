@@ -65,7 +65,7 @@ class Stcrf:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, fields)
         self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
-        self._device_filters = not isinstance(backend, CpuBackend) and can_find(backend, VisibilityModel())
+        self._device_filters = not isinstance(backend, CpuBackend) and can_find(VisibilityModel())
         long_term_map = _long_term_map(config, map_folder)
         self._grid = GridTracker(config, self.engine, long_term_map)
         # A map keeps the given poses: scans aligned to the surface before them would drift from the world together.

@@ -15,9 +15,9 @@ from roadbed.runtime.graphs import CommandGraph, Launch
 _PER_POINT = 9  # work-items per point in neighbour searches on a GPU: see squares.cl
 
 
-def can_find(backend: Backend, config: VisibilityModel) -> bool:
-    """Whether the device has double precision, and local memory for all returns of a direction."""
-    return backend.device.has_double and config.room <= model.MOST_RETURNS
+def can_find(config: VisibilityModel) -> bool:
+    """Whether all returns of a direction fit in a device's local memory."""
+    return config.room <= model.MOST_RETURNS
 
 
 class VisibilityDevice:
