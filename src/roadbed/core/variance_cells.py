@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,8 +13,7 @@ from numpy.typing import NDArray
 from roadbed.core.geometry import Float32, Grid
 
 
-@dataclass(frozen=True, eq=False)
-class OccupiedCells:
+class OccupiedCells(NamedTuple):
     """Cells with points of the method "variance", in any order: arrays (M,)."""
 
     cell: NDArray[np.int32]  # row * columns + column
