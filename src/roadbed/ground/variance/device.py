@@ -143,4 +143,5 @@ class VarianceDevice:
         listed = slice(int(self._occupied.host[0, 0]))
         cell, counts = self._cells.host[0, listed].T
         mean, variance, lowest, highest = self._cell_statistics.host[0, listed].T
-        return OccupiedCells(cell, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
+        is_ground = (counts & 1).astype(np.bool_)
+        return OccupiedCells(cell, counts >> 1, mean, variance, lowest, highest, is_ground)
