@@ -57,7 +57,7 @@ class SensorModel(NamedTuple):
     face: float  # m of height in a polar bin that are a vertical face; 0: none are looked for
     layers_apart: float  # difference of slopes that returns of a surface have; 0: any return is of a surface
     layers_within: int  # cells in which they are looked for
-    whole_cells: bool = True  # beams of neighbouring rays must have passed a cell, too
+    whole_cells: bool  # beams of neighbouring rays must have passed a cell, too
     range_margin: float = 0.06  # m a beam must pass a cell before its end to count
     obstacle_height_sigma: float = 0.05  # m, softness of the obstacle height
     low_outlier: float = 1.0  # m below ground from which a return is ignored
@@ -90,9 +90,10 @@ class SensorModel(NamedTuple):
             underside_bins=round(_UNDERSIDE_REACH / spacing),
             neighbour_rays=1 if sparse else 0,
             face=_FACE if sparse else 0.0,
-            # A sparse sensor has no second layer on most objects.
-            layers_apart=0.0 if few else _LAYERS_APART,
+            # A sparse sensor has no second layer on most objects, and its columns are further apart than rays.
+            layers_apart=0.0 if sparse else _LAYERS_APART,
             layers_within=round(_LAYERS_WITHIN / spacing),
+            whole_cells=not sparse,
         )
         changes = {name: value for rule in without for name, value in _OFF.get(rule, {}).items()}
         return model._replace(**changes)
