@@ -289,7 +289,7 @@ def test_a_sparse_sensor_has_surfaces_of_one_layer():
 
 def test_no_cell_of_a_wall_at_grazing_incidence_is_free(observed):
     """Returns are wider apart than cells, and the ray of a cell's centre may pass the wall that the next ray hits."""
-    grid, wall = Grid.centred(24.0, 24.0, 0.2), 1.93
+    grid, wall = Grid.centred(24.0, 24.0, 0.2), 1.99
     azimuth = np.radians(np.arange(10, 60, 0.4) + 0.2)
     faces = [
         np.column_stack([wall / np.tan(azimuth), np.full(len(azimuth), wall), np.full(len(azimuth), z)])
