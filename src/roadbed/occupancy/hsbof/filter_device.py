@@ -62,11 +62,9 @@ class HsbofDevice:
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self.layered = True  # whether a sensor has surfaces of several layers only
-        self._arguments, self._known_rules = (
-            ArgumentStruct(STEP, 1),
-            (math.nan, True),
-        )  # dt and `layered` of these rules:
+        self._arguments = ArgumentStruct(STEP, 1)
         self._motion_rules: tuple[float, ...] = ()
+        self._known_rules = math.nan, True  # the time step and `layered` that they are for
         self._birth_rule = self.model.birth.on_grid(spacing)
         self.program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
         self._graph = backend.graph(self.program, list(self.launches()))

@@ -45,16 +45,8 @@ class Observer:
         ]
         self.layered = any(model.layers_apart > 0 for model in models)
         calls = [
-            partial(
-                self._observe,
-                k,
-                models[k],
-                given,
-                grid,
-                ground,
-                Observation(probability[k], observedness[k], surface[k]),
-            )
-            for k in range(len(given.sensors))
+            partial(self._observe, k, model, given, grid, ground, Observation(*layers))
+            for k, (model, *layers) in enumerate(zip(models, probability, observedness, surface))
         ]
         parallel_invoke(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
