@@ -45,8 +45,10 @@ class Observer:
         ]
         self.layered = any(model.layers_apart > 0 for model in models)
         calls = [
-            partial(self._observe, k, model, given, grid, ground, Observation(*layers))
-            for k, (model, *layers) in enumerate(zip(models, probability, observedness, surface))
+            partial(
+                self._observe, k, model, given, grid, ground, Observation(probability[k], observedness[k], surface[k])
+            )
+            for k, model in enumerate(models)
         ]
         parallel_invoke(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
