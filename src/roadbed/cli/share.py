@@ -31,9 +31,9 @@ def share(
         raise InputError(f"{output}: expected a name that ends with .gif or .mp4")
     if output.exists() and (output.is_dir() or not force):
         raise OutputError(f"{output}: exists; name another file with -o, or replace it with --force")
-    title, slides = read_report(run / "report.html")
+    title, slides, has_cells = read_report(run / "report.html")
     text = title if caption is None else caption
-    images = [captioned(image, text, has_cells=image.shape[1] > 2 * image.shape[0]) for image in slides]
+    images = [captioned(image, text, has_cells) for image in slides]
     save_animation(output, images, fps)
     if as_json:
         print_json({"run": str(run), "output": str(output), "images": len(images), "caption": text})

@@ -60,8 +60,8 @@ class Comparison:
         tiles += [(f"{_percents(scores['F1'])}", "F1 of the ground, A and B")] if "F1" in scores else []
         tiles += [(" / ".join(f"{ms:.1f}" for ms in facts["median_ms"]) + " ms", "median per frame, A and B")]
         changed = [(name, *map(str, values)) for name, values in facts["parameters"].items()]
-        what = table(("parameter", "A", "B"), changed) if changed else "<p>Both configurations are equal.</p>"
-        files = table((), [("A", self._names[0]), ("B", self._names[1])])
+        names = [f"{letter}: {name}" for letter, name in zip("AB", self._names)]
+        what = table(("parameter", *names), changed or [("none: both configurations are equal", "", "")])
         run = [("source", a.source), ("command", a.command), ("machine", a.machine)]
         stages = [
             (stage, *(f"{np.median(run.steady_milliseconds(stage)):.2f}" for run in (a, b))) for stage in a.stages()
@@ -71,7 +71,7 @@ class Comparison:
             title=escape(f"{a.title}: A and B"),
             lead=f"{len(a.frames):,} frames from <code>{escape(a.source)}</code>, each with two configurations",
             tiles=tile_row(tiles),
-            slider=f"<h2>What differs</h2>{files}{what}" + self._slides(a, b),
+            slider=f"<h2>What differs</h2>{what}" + self._slides(a, b),
             run=table((), run),
             timings=table(("stage", "A, median ms", "B, median ms"), stages),
             accuracy=f"<h2>Accuracy</h2>{table(('ground', 'A', 'B'), rows)}" if rows else "",

@@ -95,7 +95,7 @@ def slider(title: str, slides: Sequence[Mapping[str, Any]], first: int, key: str
     if not slides:
         return script
     image = escape(str(slides[first]["image"]))
-    second = f'<img id="other" src="{escape(str(slides[first]["other"]))}" alt="">' if wipe else ""
+    second = f'<img id="other" src="{escape(str(slides[first]["other"]))}" alt=""><i></i>' if wipe else ""
     return f"""<h2>{escape(title)}</h2>
 <figure><div class="pair"><img id="slide" src="{image}" alt="">{second}</div>
 <figcaption>{key}</figcaption></figure>

@@ -19,12 +19,13 @@ from roadbed.io.files import read_text
 
 _TITLE = re.compile(r"<title>(.*) - Roadbed</title>")
 _SLIDES = re.compile(r'<script type="application/json" id="slides">(.*?)</script>', re.DOTALL)
+_CELLS = re.compile(r"<figcaption>.*moving.*</figcaption>")
 _WEBP = "data:image/webp;base64,"
 _LARGEST = 4096  # px along a side
 
 
-def read_report(path: Path) -> tuple[str, list[NDArray[np.uint8]]]:
-    """The title and the images (height, width, 3) of the frames of a report."""
+def read_report(path: Path) -> tuple[str, list[NDArray[np.uint8]], bool]:
+    """The title and the images (height, width, 3) of the frames of a report, and whether they show the occupancy."""
     from PIL import Image, UnidentifiedImageError
 
     page = read_text(path)
@@ -44,4 +45,4 @@ def read_report(path: Path) -> tuple[str, list[NDArray[np.uint8]]]:
         raise InputError(f"{path}: found {error}, expected a report of roadbed run") from None
     if not images:
         raise InputError(f"{path}: found no images of frames, expected a report of roadbed run")
-    return html.unescape(title[1]), images
+    return html.unescape(title[1]), images, _CELLS.search(page) is not None
