@@ -89,7 +89,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 .stamps/roadbed: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[io,view]'
 	@mkdir -p .stamps && touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python
