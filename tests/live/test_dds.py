@@ -144,9 +144,7 @@ def test_another_machine_finds_no_open_port_unless_the_network_is_named(domain, 
         domain.wait_for("alone", "DDS domain 7 on loopback")
         own = ports if multicast == "on" else ports[1:]
         assert open_ports(machines, machines.on_robot, "127.0.0.1", ports) == own
-        assert (
-            open_ports(machines, machines.on_robot, ROBOT, ports) == own
-        )  # at this address nodes of Iron and later send
+        assert open_ports(machines, machines.on_robot, ROBOT, ports) == own  # where Iron and later send
         assert open_ports(machines, machines.on_other, ROBOT, ports) == []
         domain.stop(alone)
         settings = ("ROS_DOMAIN_ID=7", "ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", f"ROS_STATIC_PEERS={OTHER}")

@@ -24,11 +24,12 @@ NEXT = """
 look at   {overview}   raw scan, ground, static and moving obstacles
 read      {report}   times, scores and every scene
 next:
-  {roadbed} segment sim:city -o labelled
-  {roadbed} run 'sim:mountain?frames=20' -o results
+  {roadbed} simulate city --frames 6 --sensor vlp16 -o drive
+  {roadbed} segment drive/velodyne/000000.bin -o labelled
+  {roadbed} run drive -o results
 """
-OWN = "In place of sim:... give your own scan or a folder of scans: .pcd .ply .bin .npy .csv, KITTI."
-WITH_EXTRAS = f"  {{roadbed}} view sim:city\n{OWN[:-1]}, a bag, LAS, LAZ or pcap."
+OWN = "In place of drive give your own scan or a folder of scans: .pcd .ply .bin .npy .csv, KITTI."
+WITH_EXTRAS = f"  {{roadbed}} view drive\n{OWN[:-1]}, a bag, LAS, LAZ or pcap."
 WITHOUT_EXTRAS = f"""{OWN}
 Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
   {{python}} -m pip install -e '{{checkout}}[io,view]'"""
