@@ -35,7 +35,7 @@ def test_explain_names_the_label_of_the_nearest_point(cloud):
     frame = GroundFilter()(scan)
     assert found["point"] == nearest
     assert found["label"] == "obstacle" == library.Label(frame.label[nearest]).name.lower()
-    assert found["height_above_ground_m"] == pytest.approx(frame.height_above_ground[nearest])
+    assert found["values"]["height_above_ground_m"] == pytest.approx(frame.height_above_ground[nearest])
     assert found["rule"] == "height"
     text = roadbed("explain", cloud, "--at", -6, -6).stdout
     assert re.search(r"^label: ground\nrule: height\n", text, re.M)

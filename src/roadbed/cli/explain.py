@@ -32,16 +32,6 @@ _RULES = {
     "vote": "most neighbours at its height have this label",
     "low_outliers": "it lies more than 1 m below the surface",
 }
-_NAMES = {
-    "height_above_ground_m": "height above ground",
-    "limit_m": "highest ground there",
-    "surface_sigma_m": "sigma of the surface",
-    "ground_probability": "probability of ground",
-    "effective_points": "points that carry the surface",
-    "node_classes": "class of the node",
-    "pillar_returns_by_height_m": "returns in its pillar",
-    "labels_within_0.25_m": "labels within 0.25 m",
-}
 
 
 @expand_options
@@ -57,7 +47,6 @@ def explain(
     import numpy as np
 
     from roadbed import GroundFilter
-    from roadbed.core.frames import Label
     from roadbed.ground.explanation import explain as explain_point
 
     settings = request.settings().with_changes(backend="cpu", device=None)  # all backends give the same labels
@@ -82,10 +71,7 @@ def explain(
         "label": found.label.name.lower(),
         "rule": found.rule,
         "without": {rule: label.name.lower() for rule, label in found.without.items()},
-        **found.values,
-        "labels_within_0.25_m": {
-            label.name.lower(): n for label in Label if (n := int(np.count_nonzero(result.label[close] == label)))
-        },
+        "values": {**found.values, "labels_around": _label_counts(result.label[close])},
         "diagnostics": list(result.diagnostics),
     }
     if as_json:
@@ -109,6 +95,12 @@ def _nearest(scan: Scan, at: tuple[float, float], z: float | None) -> tuple[int,
     return nearest, float(distance[nearest])
 
 
+def _label_counts(labels: Any) -> dict[str, int]:
+    from roadbed.core.frames import Label
+
+    return {label.name.lower(): n for label in Label if (n := int((labels == label).sum()))}
+
+
 def _print(facts: dict[str, Any]) -> None:
     xyz = ", ".join(f"{value:.2f}" for value in facts["xyz_m"])
     away = f", {facts['distance_m']:.2f} m away" if facts["distance_m"] > _CLOSE_M else ""
@@ -118,17 +110,15 @@ def _print(facts: dict[str, Any]) -> None:
     print(f"rule: {facts['rule']}" + "".join(f"\n  {name}: {_RULES[name]}" for name in names if name in _RULES))
     for rule, label in facts["without"].items():
         print(f"  without {rule} it would be {label.replace('_', ' ')}")
-    for key, value in facts.items():
-        if key in _NAMES or key.startswith(("cell_", "min_", "height_threshold")):
-            print(f"{_NAMES.get(key, key.replace('_', ' ')):30} {_text(key, value)}")
+    for key, value in facts["values"].items():
+        print(f"{key.removesuffix('_m').replace('_', ' '):30} {_text(key, value)}")
     for note in facts["diagnostics"]:
         print(f"note: {note}")
 
 
 def _text(key: str, value: Any) -> str:
     if isinstance(value, dict):
-        unit = " m" if key.endswith("by_height_m") else ""
-        return ", ".join(f"{name.replace('_', ' ')}{unit}: {n}" for name, n in value.items())
+        return ", ".join(f"{name.replace('_', ' ')}: {n}" for name, n in value.items())
     if isinstance(value, list):
         return ", ".join(name.replace("_", " ") for name in value) or "none"
     return f"{value:.3g}" + (" m" if key.endswith("_m") else "")

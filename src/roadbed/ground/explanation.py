@@ -72,12 +72,10 @@ def _of_cell(frame: GroundFrame, config: Config, about: dict[str, Any], values: 
     x, y = frame.scan.points[about["index"], :2].astype(np.float64)
     row, column = np.unravel_index(int(cells.grid.index(np.array([x]), np.array([y]))[0]), cells.grid.shape)
     few = cells.count[row, column] < limits.point_number_threshold
-    by = "mean variance of the cells around" if few else "variance of the cell"
-    over = "below" if cells.ground[row, column] else "not below"
-    rule = f"{by} {over} min_variance_threshold"
+    rule = f"{'mean variance of the cells around' if few else 'variance of the cell'} not below min_variance_threshold"
     if cells.ground[row, column]:
         within = "within" if about["label"] == Label.GROUND else "not within"
-        rule += f", point {within} height_threshold.ground of its mean"
+        rule = f"{rule.replace('not below', 'below')}, point {within} height_threshold.ground of its mean"
     values |= {
         "cell_points": int(cells.count[row, column]),
         "cell_mean_m": float(cells.mean[row, column]),
@@ -98,14 +96,14 @@ class _LastFrame:
         if len(engine._started[0].points) != len(frame.label):  # its buffers are those of other points
             raise _OTHER_FRAME
         arrays = engine._start, *engine._sorted, engine._pillar, engine._mark, engine._runs, engine._listed_before
-        self._points, self.table = SortedPoints(*arrays), frame.mounting.table
+        self.points, self.table = SortedPoints(*arrays), frame.mounting.table
 
     def labels(self, config: Config, unmarked: int | None = None) -> NDArray[np.uint8]:
         """Labels of all points with the rules of `config` over the same surface; `unmarked`: without its mark."""
         from roadbed.ground.stcrf.arrays import Outputs
         from roadbed.ground.stcrf.rules import LabelRules
 
-        engine, points, n = self._engine, self._points, len(self.frame.label)
+        engine, points, n = self._engine, self.points, len(self.frame.label)
         if unmarked is not None:
             marks = points.mark.copy()
             marks[unmarked] = 0
@@ -123,14 +121,11 @@ class _LastFrame:
         """A point's position in node order, and its node."""
         from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 
-        runs = self._points.runs
+        runs = self.points.runs
         run = int(runs.of_block[index // BLOCK])
         while runs.first[run + 1] <= index:
             run += 1
         return int(runs.position[run]) + index - int(runs.first[run]), int(runs.node[run])
-
-    def mark(self, k: int) -> int:
-        return int(self._points.mark[k])
 
     def values(self, k: int, node: int) -> dict[str, Any]:
         """Of the node and the pillar under a point."""
@@ -150,7 +145,7 @@ class _LastFrame:
         if not rules.around:
             return found | {"limit_m": float(rules.threshold)}
         node_class = engine._node_classes[node]
-        counts = engine._bands[node, int(self._points.pillar[k] & PILLAR)] if engine._band_count[node] else None
+        counts = engine._bands[node, int(self.points.pillar[k] & PILLAR)] if engine._band_count[node] else None
         smooth = rules.smooth and node_class & model.SMOOTH
         return found | {
             "node_classes": [name for name, bit in classes.items() if node_class & bit],
@@ -172,7 +167,7 @@ def _of_node(
     without: dict[str, Label] = {}
     above = "level of the table" if last.table else "visibility"
     for bit, rule in ((NON_GROUND, above), (ISOLATED, "isolated_returns")):
-        if last.mark(k) & bit:
+        if last.points.mark[k] & bit:
             without[rule] = Label(last.labels(config, unmarked=k)[index])
     without |= {rule: Label(last.labels(_less(config, [rule]))[index]) for rule in used}
     decide = {rule: other for rule, other in without.items() if other != label}

@@ -57,7 +57,7 @@ class Comparison:
         facts = self.facts()
         scores = {name: (value, b.mean_scores().get(name, np.nan)) for name, value in a.mean_scores().items()}
         tiles = [(f"{facts['labels_that_differ_percent']:.2f} %", "of the labels differ")]
-        tiles += [(f"{_percents(scores['F1'])}", "F1 of the ground, A and B")] if "F1" in scores else []
+        tiles += [(" / ".join(map(percent, scores["F1"])), "F1 of the ground, A and B")] if "F1" in scores else []
         tiles += [(" / ".join(f"{ms:.1f}" for ms in facts["median_ms"]) + " ms", "median per frame, A and B")]
         changed = [(name, *map(str, values)) for name, values in facts["parameters"].items()]
         names = [f"{letter}: {name}" for letter, name in zip("AB", self._names)]
@@ -126,10 +126,6 @@ def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, An
 
 def _median_ms(run: RunSummary) -> float:
     return round(float(np.median([1e3 * sum(frame.seconds.values()) for frame in run.measured()])), 3)
-
-
-def _percents(pair: tuple[float, float]) -> str:
-    return " / ".join(percent(value).removesuffix(" %") for value in pair) + " %"
 
 
 def _stacked(ground: GroundFrame, occupancy: OccupancyFrame | None) -> NDArray[np.uint8]:
