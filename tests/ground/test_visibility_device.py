@@ -15,9 +15,9 @@ from roadbed.core.frames import SensorMount
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME, NON_GROUND
 from roadbed.ground.visibility import cpu
+from roadbed.ground.visibility.applies import views_of
 from roadbed.ground.visibility.device import VisibilityDevice, can_find
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import views_of
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 
 LEVEL = Pose.identity()
@@ -212,10 +212,10 @@ _CHANNELS = ("intensity", "ring", "point_time", "classes")
 
 
 def test_what_a_device_cannot_is_left_to_the_host(device, monkeypatch):
-    """Without double precision, and with more returns of a direction than local memory holds: the same labels."""
+    """With more returns of a direction than local memory holds: the same labels."""
     scan = replace(roadbed.open("sim:city?sensor=lux4&frames=1")[0], T_world_sensor=None)
-    assert can_find(device, VisibilityModel())
-    assert not can_find(device, VisibilityModel(layered=300))
+    assert can_find(VisibilityModel())
+    assert not can_find(VisibilityModel(layered=300))
     monkeypatch.setattr("roadbed.ground.stcrf.method.can_find", lambda *_: False)
     expected, found = GroundFilter()(scan), GroundFilter(backend=device)(scan)
     assert np.count_nonzero(found.label != expected.label) <= 2

@@ -213,7 +213,7 @@ def device_programs(config: Config, device: Device) -> list[Program]:
     programs = [fine_program(config), ego_program(config.vehicle)]
     if config.ground.uses("coarse_start"):
         programs.append(coarse_program(config))
-    if config.ground.uses("visibility") and device.has_double:
+    if config.ground.uses("visibility"):
         programs.append(visibility_program(VisibilityModel()))
     return programs
 

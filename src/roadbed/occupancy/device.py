@@ -24,7 +24,6 @@ from roadbed.occupancy.hsbof.program import filter_program
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.observation.program import OBSERVE
 from roadbed.occupancy.placement import lattice_of
-from roadbed.occupancy.programs import check_device
 from roadbed.occupancy.registration.program import register_group, register_program
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from roadbed.runtime import primitives
@@ -41,7 +40,6 @@ _MASSES = ("static", "dynamic", "free")
 
 def device_programs(device: Device) -> list[Program]:
     """The programs that a device builds for the occupancy."""
-    check_device(device)
     return [OBSERVE, FUSE, register_program(register_group(device)), filter_program(), primitives.PROGRAM]
 
 
@@ -56,7 +54,6 @@ class OccupancyDevice:
         self.config, self.backend, occupancy = config, backend, config.occupancy
         self.grid = lattice_of(occupancy.grid)
         cells, model = Cells(*self.grid.shape, self.grid.spacing), FilterModel.of(occupancy)
-        check_device(backend.device)
         history = RegistrationDevice.bytes_needed(backend, *self.grid.shape, model.registration)
         check_memory(backend, self.grid.size, model, self.grid.size * _SENSED_PER_CELL + history)
         self._observe = ObserveDevice(backend, config, self.grid)

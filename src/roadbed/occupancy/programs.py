@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the device programs of the occupancy share: definitions from constants, records from rules, launch sizes.
 
-Kernels compute exactly, in double precision where the CPU's do, so that cells are equal on every backend. Grids and
-rules come with the frame: one build serves every configuration.
+Kernels compute exactly, in double precision where the CPU's do and the device has it, so that cells are equal. Grids
+and rules come with the frame: one build serves every configuration.
 """
 
 from __future__ import annotations
@@ -12,10 +12,8 @@ from typing import Any, get_type_hints
 
 import numpy as np
 
-from roadbed.core.errors import DeviceError
 from roadbed.occupancy import model
 from roadbed.runtime.backend import Backend
-from roadbed.runtime.device import Device
 
 GROUP = 256  # work-items per group over points and cells
 
@@ -32,12 +30,6 @@ def definitions(*modules: ModuleType) -> dict[str, Any]:
     found = {name: value for module in (model, *modules) for name, value in vars(module).items() if name[0] != "_"}
     numbers = {name: value for name, value in found.items() if isinstance(value, int | float | np.number)}
     return {name: np.float64(n) if isinstance(n, float) else n for name, n in numbers.items()}
-
-
-def check_device(device: Device) -> None:
-    """Refuse a device that cannot compute what the CPU does."""
-    if not device.has_double:
-        raise DeviceError(f"{device.name}: the occupancy needs double precision, which this device lacks")
 
 
 def groups_over(backend: Backend, items: int) -> int:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from struct import Struct
 from typing import Any
 
@@ -25,6 +26,17 @@ class ArgumentStruct:
     def write(self, k: int, *values: float) -> None:
         """Write all numbers of structure `k` in order; nested arrays and structures are flattened."""
         self._format.pack_into(self._bytes, k * self._format.size, *values)
+
+
+@cache
+def single(dtype: np.dtype) -> np.dtype:
+    """The type with float32 in the place of float64, in structures too."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.dtype((single(base), shape))
+    if dtype.fields is None:
+        return np.dtype(np.float32) if dtype == np.float64 else dtype
+    return np.dtype([(name, single(dtype.fields[name][0])) for name in dtype.names or ()], align=True)
 
 
 def _format(dtype: np.dtype) -> str:

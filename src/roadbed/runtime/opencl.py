@@ -13,6 +13,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import program_cache
+from roadbed.runtime.argument_struct import single
 from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
 from roadbed.runtime.build_probe import crash_of
 from roadbed.runtime.device import Device
@@ -24,6 +25,7 @@ from roadbed.runtime.program import Program
 # Relaxed mathematics lets the compiler for a CPU vectorise sums; programs that need exact rounding set `exact`.
 _RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+_SINGLE = "-cl-single-precision-constant"  # for devices without double precision
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class OpenclBackend:
         self._cl, self._probe = cl, probe
         self._handle, self.device = handles()[0][device.index], device
         self.error_types: tuple[type[Exception], ...] = (cl.Error,)
-        self._options = ("-w",) if optimise else ("-w", "-cl-opt-disable")
+        self._options = ("-w", *(() if optimise else ("-cl-opt-disable",)), *(() if device.has_double else (_SINGLE,)))
         if units is not None:
             self._handle, self.device = self._sub_device(units), replace(device, units=units)
         try:
@@ -101,7 +103,12 @@ class OpenclBackend:
     def resident_groups(self, program: Any, kernel: str, size: int) -> int:
         return 0  # OpenCL does not guarantee that groups run at the same time
 
+    def _held(self, dtype: DTypeLike) -> np.dtype:
+        """The type in device memory: kernels compute in `real`, which is float on a device without double precision."""
+        return np.dtype(dtype) if self.device.has_double else single(np.dtype(dtype))
+
     def zeros(self, shape: Shape, dtype: DTypeLike) -> Buffer:
+        dtype = self._held(dtype)
         size = max(byte_count(shape, dtype), 16)
         if size > self._handle.max_mem_alloc_size:
             raise out_of_memory(self.device, size)
@@ -142,7 +149,7 @@ class OpenclBackend:
         return self.zeros(size, np.uint8)
 
     def enqueue(self, array: NDArray, staging_buffer: Buffer) -> None:
-        self.bind(array.view(np.uint8).copy(), staging_buffer)
+        self.bind(array.astype(self._held(array.dtype)).view(np.uint8), staging_buffer)  # a copy: the caller writes on
 
     def queue_download(self, buffer: Buffer, start: int, count: int) -> NDArray:
         host = np.empty(count, buffer.dtype)

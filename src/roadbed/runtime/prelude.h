@@ -9,7 +9,9 @@
 typedef unsigned char uchar;
 typedef unsigned short ushort;
 typedef unsigned int uint;
+typedef long long int64;
 typedef unsigned long long address_t;
+typedef double real;
 
 #define KERNEL extern "C" __global__ void
 #define KERNEL_OF_SIZE(size) extern "C" __global__ void __launch_bounds__(size, 1)
@@ -51,7 +53,13 @@ typedef unsigned long long address_t;
 
 #else
 
+typedef long int64;
 typedef ulong address_t;
+#ifdef WITH_DOUBLE
+typedef double real;  // as on the CPU, so that results are equal
+#else
+typedef float real;
+#endif
 
 #define KERNEL __kernel void
 #define KERNEL_OF_SIZE(size) __kernel __attribute__((reqd_work_group_size(size, 1, 1))) void

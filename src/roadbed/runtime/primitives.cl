@@ -5,22 +5,17 @@
 // The value held by work-item LOCAL_ID ^ offset; offset is a power of two below 32. Every work-item must call it.
 #ifdef ROADBED_CUDA
 #define EXCHANGE_FLOAT(value, offset, scratch) __shfl_xor_sync(0xffffffffu, value, offset)
-#define EXCHANGE_DOUBLE(value, offset, scratch) __shfl_xor_sync(0xffffffffu, value, offset)
+#define EXCHANGE_INT64(value, offset, scratch) __shfl_xor_sync(0xffffffffu, value, offset)
 #else
-FUNCTION float EXCHANGE_FLOAT(float value, int offset, LOCAL float *scratch) {
-    BARRIER();
-    scratch[LOCAL_ID] = value;
-    BARRIER();
-    return scratch[LOCAL_ID ^ offset];
+#define EXCHANGE(NAME, NUMBER)                                               \
+FUNCTION NUMBER NAME(NUMBER value, int offset, LOCAL NUMBER *scratch) {      \
+    BARRIER();                                                               \
+    scratch[LOCAL_ID] = value;                                               \
+    BARRIER();                                                               \
+    return scratch[LOCAL_ID ^ offset];                                       \
 }
-#ifdef WITH_DOUBLE
-FUNCTION double EXCHANGE_DOUBLE(double value, int offset, LOCAL double *scratch) {
-    BARRIER();
-    scratch[LOCAL_ID] = value;
-    BARRIER();
-    return scratch[LOCAL_ID ^ offset];
-}
-#endif
+EXCHANGE(EXCHANGE_FLOAT, float)
+EXCHANGE(EXCHANGE_INT64, int64)
 #endif
 
 // Exclusive prefix sum over the work-group, for one number type; *total receives the sum of all values.

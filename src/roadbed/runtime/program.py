@@ -16,7 +16,7 @@ _C_NAMES = {
     "int32": "int",
     "uint32": "uint",
     "float32": "float",
-    "float64": "double",
+    "float64": "real",
     "uint16": "ushort",
     "uint8": "uchar",
 }

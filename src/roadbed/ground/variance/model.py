@@ -4,22 +4,21 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
-from roadbed.core.frames import Label, VarianceCells
+from roadbed.core.frames import Label
 from roadbed.core.geometry import Grid
-from roadbed.ground.engine import FrameOutput
 from roadbed.runtime.program import Program
 
 GROUP = 256
 TILE = 16  # cells along a side of a tile in the classification
 SIZE_CLASSES = 7  # of cells, by number of points: 1, 2, 3-4, 5-8, 9-16, 17-32, more
 FARTHEST_HEIGHT = np.float32(1e4)  # m: heights beyond are not returns
+UNITS_PER_METRE, METRES_PER_UNIT = np.float32(2.0**24), np.float32(2.0**-24)  # of heights in integer sums
+MOST_SQUARES = np.float32(2.0**61)  # of a cell's deviations, in squared units
 UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
-PROBABILITY, HEIGHT, CELL_LAYERS = 1, 2, 4  # bits: outputs computed in addition to the labels
 
 # Arguments of a frame for device kernels. An address of 0 stands for the engine's own buffer.
 FRAME = np.dtype(
@@ -28,10 +27,10 @@ FRAME = np.dtype(
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
-        ("statistics", np.uint64),  # layers of cells: mean, variance, lowest, highest
-        ("counts", np.uint64),  # per cell: twice its points, plus one when it is ground
+        ("cells", np.uint64),  # per cell with points: its index; twice its points, plus one when it is ground
+        ("statistics", np.uint64),  # of these cells: mean, variance, lowest, highest
+        ("occupied", np.uint64),  # how many there are
         ("count", np.int32),
-        ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELL_LAYERS
     ],
     align=True,
 )
@@ -45,18 +44,6 @@ def lattice_of(config: VarianceConfig) -> Grid:
     return Grid(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
 
 
-def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: dict[str, float]) -> FrameOutput:
-    """The frame's output: the elevation is the mean height of ground cells, slopes are unknown."""
-    return FrameOutput(
-        *per_point,
-        elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
-        slope=np.broadcast_to(np.float32(np.nan), (*cells.grid.shape, 2)),
-        variance=cells.variance,
-        timings=timings,
-        cells=cells,
-    )
-
-
 def program(config: VarianceConfig) -> Program:
     """An exact program: divisions and thresholds round the same on every backend, so labels are equal."""
     limits, grid = config.pointcloud_limits, lattice_of(config)
@@ -65,12 +52,12 @@ def program(config: VarianceConfig) -> Program:
         "TILE": TILE,
         "SIZE_CLASSES": SIZE_CLASSES,
         "FARTHEST_HEIGHT": FARTHEST_HEIGHT,
+        "UNITS_PER_METRE": UNITS_PER_METRE,
+        "METRES_PER_UNIT": METRES_PER_UNIT,
+        "MOST_SQUARES": MOST_SQUARES,
         "UNKNOWN": UNKNOWN,
         "GROUND": GROUND,
         "OBSTACLE": OBSTACLE,
-        "PROBABILITY": PROBABILITY,
-        "HEIGHT": HEIGHT,
-        "CELL_LAYERS": CELL_LAYERS,
         "COLUMNS": grid.columns,
         "ROWS": grid.rows,
         "CELLS": grid.size,
@@ -78,9 +65,9 @@ def program(config: VarianceConfig) -> Program:
         "X_MAX": limits.x_max,
         "Y_MIN": limits.y_min,
         "Y_MAX": limits.y_max,
-        "SPACING": config.spacing,
+        "CELLS_PER_METRE": 1 / config.spacing,
         "FEWEST": config.point_number_threshold,
-        "LARGEST_VARIANCE": np.float64(config.min_variance_threshold),
+        "LARGEST_VARIANCE": config.min_variance_threshold,
         "TOLERANCE": config.height_threshold.ground,
     }
     return Program(("ground/variance/variance.cl",), constants, {"VarianceFrame": FRAME}, exact=True)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Grid variance in the phases of the report. Cell indices and sums are computed in double and stored in float, so that
-// every backend gives the same labels whatever the order of the points in a cell. Twin: variance_cpu.py.
+// Grid variance in the phases of the report. Heights are summed as integers of 2^-24 m, so that every backend gives the
+// same labels whatever the order of the points in a cell, without double precision. Twin: variance_cpu.py.
 //
 // Cells are grouped in size classes by their number of points: 1, 2, 3-4, 5-8, 9-16, 17-32 (reduced by 1, 2, 4 .. 32
 // work-items) and more (LARGE: a whole work-group). Constants and VarianceFrame come from model.py.
@@ -11,7 +11,7 @@
 KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffer, GLOBAL int2 *cell_and_rank,
               GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
     LOCAL_ARRAY float tile[3 * GROUP];
-    if (GROUP_ID == 0 && LOCAL_ID < SIZE_CLASSES + 1) cursors[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID < SIZE_CLASSES + 2) cursors[LOCAL_ID] = 0;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer);
     int count = frame->count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
@@ -22,10 +22,9 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffe
         int usable = i < count && is_return(x, y, z) && fabs(z) < FARTHEST_HEIGHT;
         int cell = -1;
         if (usable && x >= X_MIN && x < X_MAX && y >= Y_MIN && y < Y_MAX) {
-            int column = (int)((double)(x - X_MIN) / (double)SPACING);
-            int row = (int)((double)(y - Y_MIN) / (double)SPACING);
-            cell = row * COLUMNS + min(column, COLUMNS - 1);
-            if (cell >= CELLS) cell = -1;
+            // Products, because not all devices round a float quotient correctly.
+            int column = (int)((x - X_MIN) * CELLS_PER_METRE), row = (int)((y - Y_MIN) * CELLS_PER_METRE);
+            cell = min(row, ROWS - 1) * COLUMNS + min(column, COLUMNS - 1);
         }
         int rank = count_into_cell(counts, cell);
         if (i < count) {
@@ -37,9 +36,8 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffe
 }
 
 // Phase 2: each cell reserves padded room for its heights and is appended to the list of its size class.
-// cursors: {cells in each size class.., next free index}.
-KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists,
-                   GLOBAL float4 *statistics) {
+// cursors: {cells in each size class.., next free index, cells with points}.
+KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
     int cell = GLOBAL_ID;
@@ -57,7 +55,6 @@ KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursor
     segments[cell] = INT2(first + before, count);
     counts[cell] = 0;
     if (size_class >= 0) lists[size_class * CELLS + index] = cell;
-    else statistics[cell] = FLOAT4(NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER);
 }
 
 // Phase 3: heights into the room of their cells.
@@ -70,59 +67,76 @@ KERNEL scatter(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_ra
     }
 }
 
+FUNCTION int64 to_units(float z) { return (int64)(z * UNITS_PER_METRE); }
+
+// Rounded down, as in Python.
+FUNCTION int64 mean_of(int64 sum, int n) { return sum / n - (sum % n < 0); }
+
+// By how many bits deviations are shortened so that n squares fit in 63 bits; 0 unless a cell is several metres high.
+FUNCTION int shift_of(float low, float high, int n) {
+    int shift = 0;
+    for (float extent = (high - low) * UNITS_PER_METRE; extent * extent * (float)n > MOST_SQUARES; extent *= 0.5f) ++shift;
+    return shift;
+}
+
+FUNCTION int64 squared(float z, int64 mean, int shift) {
+    int64 off = (to_units(z) - mean) >> shift;
+    return off * off;
+}
+
+// Mean, population variance, lowest and highest of a cell.
+FUNCTION float4 described(int64 mean, int64 squares, int shift, int n, float low, float high) {
+    float unit = (float)(1 << shift) * METRES_PER_UNIT;
+    return FLOAT4((float)mean * METRES_PER_UNIT, (float)squares / (float)n * (unit * unit), low, high);
+}
+
 #if LANES > 1
 #define LANE_SUM(value, lanes) \
-    for (int offset = 1; offset < (lanes); offset *= 2) value += EXCHANGE_DOUBLE(value, offset, doubles)
+    for (int offset = 1; offset < (lanes); offset *= 2) value += EXCHANGE_INT64(value, offset, sums)
 
 // A cell of up to 32 points: `lanes` work-items hold one height each.
 FUNCTION void reduce_small(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL float4 *statistics, int cell,
-                           int lane, int lanes, LOCAL double *doubles, LOCAL float *floats) {
+                           int lane, int lanes, LOCAL int64 *sums, LOCAL float *floats) {
     int2 segment = cell >= 0 ? segments[cell] : INT2(0, 1);
     int mine = cell >= 0 && lane < segment.y;
     float z = mine ? grouped[segment.x + lane] : 0.0f;
-    double sum = z;
+    int64 sum = to_units(z);
     LANE_SUM(sum, lanes);
-    double mean = sum / segment.y;
-    double squares = mine ? (z - mean) * (z - mean) : 0.0;
-    LANE_SUM(squares, lanes);
     float low = mine ? z : FARTHEST_HEIGHT, high = mine ? z : -FARTHEST_HEIGHT;
     for (int offset = 1; offset < lanes; offset *= 2) {
         low = fmin(low, EXCHANGE_FLOAT(low, offset, floats));
         high = fmax(high, EXCHANGE_FLOAT(high, offset, floats));
     }
-    if (mine && lane == 0) statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), low, high);
+    int shift = shift_of(low, high, segment.y);
+    int64 mean = mean_of(sum, segment.y), squares = mine ? squared(z, mean, shift) : 0;
+    LANE_SUM(squares, lanes);
+    if (mine && lane == 0) statistics[cell] = described(mean, squares, shift, segment.y, low, high);
 }
 
 // The sum over the work-group, returned to every work-item.
-FUNCTION double group_sum(double value, LOCAL double *doubles) {
+FUNCTION int64 group_sum(int64 value, LOCAL int64 *sums) {
     LANE_SUM(value, 32);
     BARRIER();
-    if (LOCAL_ID % 32 == 0) doubles[LOCAL_ID / 32] = value;
+    if (LOCAL_ID % 32 == 0) sums[LOCAL_ID / 32] = value;
     BARRIER();
-    double sum = 0.0;
-    for (int k = 0; k < GROUP / 32; ++k) sum += doubles[k];
+    int64 sum = 0;
+    for (int k = 0; k < GROUP / 32; ++k) sum += sums[k];
     BARRIER();
     return sum;
 }
 
 // A cell of more than 32 points: the whole work-group, in strides.
 FUNCTION void reduce_large(GLOBAL const float *grouped, int2 segment, GLOBAL float4 *statistics, int cell,
-                           LOCAL double *doubles, LOCAL float *floats) {
-    double sum = 0.0;
+                           LOCAL int64 *sums, LOCAL float *floats) {
+    int64 sum = 0, squares = 0;
     float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
     for (int k = LOCAL_ID; k < segment.y; k += GROUP) {
         float z = grouped[segment.x + k];
-        sum += z;
+        sum += to_units(z);
         low = fmin(low, z);
         high = fmax(high, z);
     }
-    double mean = group_sum(sum, doubles) / segment.y;
-    double squares = 0.0;
-    for (int k = LOCAL_ID; k < segment.y; k += GROUP) {
-        double off = grouped[segment.x + k] - mean;
-        squares += off * off;
-    }
-    squares = group_sum(squares, doubles);
+    int64 mean = mean_of(group_sum(sum, sums), segment.y);
     floats[LOCAL_ID] = low;
     floats[GROUP + LOCAL_ID] = high;
     BARRIER();
@@ -133,8 +147,10 @@ FUNCTION void reduce_large(GLOBAL const float *grouped, int2 segment, GLOBAL flo
         }
         BARRIER();
     }
-    if (LOCAL_ID == 0)
-        statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), floats[0], floats[GROUP]);
+    int shift = shift_of(floats[0], floats[GROUP], segment.y);
+    for (int k = LOCAL_ID; k < segment.y; k += GROUP) squares += squared(grouped[segment.x + k], mean, shift);
+    squares = group_sum(squares, sums);
+    if (LOCAL_ID == 0) statistics[cell] = described(mean, squares, shift, segment.y, floats[0], floats[GROUP]);
     BARRIER();
 }
 #endif
@@ -143,7 +159,7 @@ FUNCTION void reduce_large(GLOBAL const float *grouped, int2 segment, GLOBAL flo
 KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL const int *cursors,
               GLOBAL const int *lists, GLOBAL float4 *statistics) {
 #if LANES > 1
-    LOCAL_ARRAY double doubles[GROUP];
+    LOCAL_ARRAY int64 sums[GROUP];
     LOCAL_ARRAY float floats[2 * GROUP];
     // Work-groups take batches of cells of one size class in turn, large cells first.
     int batch = GROUP_ID;
@@ -154,8 +170,8 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
         for (; batch < batches; batch += GROUP_COUNT) {
             int k = batch * per_batch + LOCAL_ID / lanes;
             int cell = k < cells ? lists[size_class * CELLS + k] : -1;
-            if (size_class == LARGE) reduce_large(grouped, segments[cell], statistics, cell, doubles, floats);
-            else reduce_small(grouped, segments, statistics, cell, LOCAL_ID % lanes, lanes, doubles, floats);
+            if (size_class == LARGE) reduce_large(grouped, segments[cell], statistics, cell, sums, floats);
+            else reduce_small(grouped, segments, statistics, cell, LOCAL_ID % lanes, lanes, sums, floats);
         }
         batch -= batches;
     }
@@ -163,25 +179,27 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
     int cell = GLOBAL_ID;
     if (cell >= CELLS || segments[cell].y == 0) return;
     int2 segment = segments[cell];
-    double sum = 0.0, squares = 0.0;
+    int64 sum = 0, squares = 0;
     float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
     for (int k = segment.x; k < segment.x + segment.y; ++k) {
-        sum += grouped[k];
+        sum += to_units(grouped[k]);
         low = fmin(low, grouped[k]);
         high = fmax(high, grouped[k]);
     }
-    double mean = sum / segment.y;
-    for (int k = segment.x; k < segment.x + segment.y; ++k) squares += (grouped[k] - mean) * (grouped[k] - mean);
-    statistics[cell] = FLOAT4((float)mean, (float)(squares / segment.y), low, high);
+    int64 mean = mean_of(sum, segment.y);
+    int shift = shift_of(low, high, segment.y);
+    for (int k = segment.x; k < segment.x + segment.y; ++k) squares += squared(grouped[k], mean, shift);
+    statistics[cell] = described(mean, squares, shift, segment.y, low, high);
 #endif
 }
 
 // Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell is ground by its variance; one with too few
-// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
+// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points. Cells with
+// points are listed for the host, which so does not read all cells.
 #define TILE_STRIDE (TILE + 2)
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
-                GLOBAL uchar *ground, GLOBAL float *statistics_out, GLOBAL int *counts_out) {
+                GLOBAL uchar *ground, GLOBAL int *cursors, GLOBAL int2 *cells_out, GLOBAL float4 *statistics_out) {
     LOCAL_ARRAY float tile[TILE_STRIDE * TILE_STRIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
@@ -193,36 +211,32 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     }
     BARRIER();
     int i = LOCAL_ID % TILE + 1, j = LOCAL_ID / TILE + 1;
-    int column = column0 + i, row = row0 + j;
-    if (column >= COLUMNS || row >= ROWS) return;
+    int column = column0 + i, row = row0 + j, cell = row * COLUMNS + column;
+    int points = column < COLUMNS && row < ROWS ? segments[cell].y : 0;
+    int index = append_to_list(cursors + SIZE_CLASSES + 1, points ? 0 : -1, 1);
+    if (!points) return;
     float own = tile[j * TILE_STRIDE + i];
-    double sum = 0.0;
+    float sum = 0.0f;
     int n = 0;
     for (int dj = -1; dj <= 1; ++dj)
         for (int di = -1; di <= 1; ++di) {
             float other = tile[(j + dj) * TILE_STRIDE + i + di];
             if (other >= 0.0f) sum += other, ++n;
         }
-    int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum / n < LARGEST_VARIANCE;
-    int cell = row * COLUMNS + column;
+    int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum < LARGEST_VARIANCE * (float)n;
     ground[cell] = (uchar)is_ground;
-    if (frame->wanted & CELL_LAYERS) {
-        GLOBAL float *layers = AT(float, frame->statistics, statistics_out);
-        float4 found = statistics[cell];
-        layers[cell] = found.x;
-        layers[CELLS + cell] = found.y;
-        layers[2 * CELLS + cell] = found.z;
-        layers[3 * CELLS + cell] = found.w;
-        AT(int, frame->counts, counts_out)[cell] = segments[cell].y * 2 + is_ground;
-    }
+    AT(int2, frame->cells, cells_out)[index] = INT2(cell, points * 2 + is_ground);
+    AT(float4, frame->statistics, statistics_out)[index] = statistics[cell];
 }
 
 // Phase 6: a point in a ground cell and within the tolerance of its mean height is ground. A work-item labels four points,
 // so that it writes whole words; buffers hold a multiple of four points.
 KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
-                    GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL uchar *labels,
-                    GLOBAL float *probabilities, GLOBAL float *heights_out) {
-    int count = frame->count, wanted = frame->wanted;
+                    GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL const int *cursors,
+                    GLOBAL uchar *labels, GLOBAL float *probabilities, GLOBAL float *heights_out,
+                    GLOBAL int *occupied_out) {
+    int count = frame->count;
+    if (GLOBAL_ID == 0) AT(int, frame->occupied, occupied_out)[0] = cursors[SIZE_CLASSES + 1];
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels);
     GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities);
     GLOBAL float4 *height = (GLOBAL float4 *)AT(float, frame->height, heights_out);
@@ -238,7 +252,7 @@ KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_a
             four |= (uint)(cell < 0 ? UNKNOWN : is_ground ? GROUND : OBSTACLE) << (8 * k);
         }
         words[word] = four;
-        if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
-        if (wanted & HEIGHT) height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
+        probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
+        height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
     }
 }

@@ -2,35 +2,35 @@
 // Occlusion filter: the direction of each return from its sensor. Twin: directions_cpu.py.
 
 // Number of the direction. Near a border the angle is computed from it: the approximate angle could be on the wrong side.
-FUNCTION int direction_of(GLOBAL const double *borders, double east, double north, double range) {
-    double per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north);
-    double t = high > wide ? wide / high : high / wide, t2 = t * t;
-    double angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))));
+FUNCTION int direction_of(GLOBAL const real *borders, real east, real north, real range) {
+    real per_radian = DIRECTIONS / (2 * PI), wide = fabs(east), high = fabs(north);
+    real t = high > wide ? wide / high : high / wide, t2 = t * t;
+    real angle = t * (0.9998660 + t2 * (-0.3302995 + t2 * (0.1801410 + t2 * (-0.0851330 + t2 * 0.0208351))));
     if (high > wide) angle = PI / 2 - angle;
     if (east < 0) angle = PI - angle;
     if (north < 0) angle = -angle;
-    double part = (angle + PI) * per_radian, nearest = floor(part + 0.5);
+    real part = (angle + PI) * per_radian, nearest = floor(part + 0.5);
     if (fabs(part - nearest) < AZIMUTH_ERROR * per_radian) {
-        GLOBAL const double *border = borders + 3 * (int)nearest;
+        GLOBAL const real *border = borders + 3 * (int)nearest;
         part = (border[0] + (north * border[1] - east * border[2]) / range + PI) * per_radian;
     }
     return min((int)part, DIRECTIONS - 1);
 }
 
 // Range and height of a point from its sensor. Returns the cell of sensor and direction; -1: no return, or straight below.
-FUNCTION int see_point(GLOBAL const double *borders, GLOBAL const double *view, int sensor, float px, float py, float pz,
+FUNCTION int see_point(GLOBAL const real *borders, GLOBAL const real *view, int sensor, float px, float py, float pz,
                        GLOBAL Polar *seen) {
     if ((px == 0.0f && py == 0.0f && pz == 0.0f) || !is_finite(px + py + pz)) return -1;
-    GLOBAL const double *origin = view + 9 + 3 * sensor;
-    double x = px - origin[0], y = py - origin[1], z = pz - origin[2];
-    double east = along(view, x, y, z), north = along(view + 3, x, y, z);
+    GLOBAL const real *origin = view + 9 + 3 * sensor;
+    real x = px - origin[0], y = py - origin[1], z = pz - origin[2];
+    real east = along(view, x, y, z), north = along(view + 3, x, y, z);
     Polar from = {sqrt(east * east + north * north), along(view + 6, x, y, z)};
     *seen = from;
     return from.range < NEAREST ? -1 : sensor * DIRECTIONS + direction_of(borders, east, north, from.range);
 }
 
 // Stores a return with its direction. Without room the direction is too dense for the filter, and the return counts as road.
-FUNCTION void store_return(int i, int cell, int rank, float4 point, GLOBAL const double *view, GLOBAL int *next_entry,
+FUNCTION void store_return(int i, int cell, int rank, float4 point, GLOBAL const real *view, GLOBAL int *next_entry,
                           GLOBAL int *table) {
     if (cell < 0) return;
     if (rank < ROOM) table[MEMBERS + cell * ROOM + rank] = i;
@@ -38,13 +38,13 @@ FUNCTION void store_return(int i, int cell, int rank, float4 point, GLOBAL const
 }
 
 // Stores points with their cells in `located`, so that later kernels do not read host memory again.
-KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const double *views,
+KERNEL find_directions(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOBAL const real *views,
                        GLOBAL const ushort *sensors, GLOBAL float4 *located, GLOBAL Polar *seen, GLOBAL uchar *non_ground,
                        GLOBAL int *next_entry, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     if (!frame->has_non_ground) return;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer + 3 * SLOT * capacity);
-    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     int count = frame->count, several = frame->sensors > 1, returns = 0, used = 0;
     sensors += SLOT * capacity, located += SLOT * capacity, seen += SLOT * capacity;

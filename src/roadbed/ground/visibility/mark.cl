@@ -6,7 +6,7 @@
 typedef struct {
     LOCAL int *order, *marked;
     GLOBAL const uchar *ignored;  // by point number: its beam shows nothing of the returns above it; 0: none
-    LOCAL double *range, *height, *slope;
+    LOCAL real *range, *height, *slope;
 } Direction;
 
 // The rule for a scan, by the mean number of returns per direction.
@@ -60,7 +60,7 @@ FUNCTION void sort_by_number(LOCAL int *order, GLOBAL const int *members, int n)
 }
 
 // Sensors report beams from the top or from the bottom, so the input is a few monotonic runs, which are merged.
-FUNCTION void sort_by_slope(LOCAL int *order, LOCAL double *slope, LOCAL int *spare_order, LOCAL double *spare, int n) {
+FUNCTION void sort_by_slope(LOCAL int *order, LOCAL real *slope, LOCAL int *spare_order, LOCAL real *spare, int n) {
     for (int done = 0, end; done < n; done = end) {
         end = done + 1;
         int falls = end < n && slope[end] < slope[done], first = done;
@@ -90,7 +90,7 @@ FUNCTION void sort_returns(Direction d, GLOBAL const int *members, GLOBAL const 
 
 #endif
 
-FUNCTION int is_undercut(double r, double z, double other_r, double other_z) {
+FUNCTION int is_undercut(real r, real z, real other_r, real other_z) {
     return other_r - r > GAP + GAP_GROWTH * r && z - r * other_z / other_r > BENEATH;
 }
 
@@ -136,14 +136,14 @@ KERNEL find_lone(GLOBAL const Frame *frames, GLOBAL const Polar *seen, GLOBAL uc
 // Marks returns that a beam passed below, and returns above each other with all between them.
 FUNCTION void mark_above(Direction d, int n) {
     EACH(a, n) {
-        double r = d.range[a], z = d.height[a];
+        real r = d.range[a], z = d.height[a];
         for (int b = 0; b < n; ++b) {
-            double other_r = d.range[b], other_z = d.height[b];
+            real other_r = d.range[b], other_z = d.height[b];
             int counts = !d.ignored || !d.ignored[d.order[b]];
             if (counts && is_undercut(r, z, other_r, other_z)) d.marked[a] = 1;
-            double rise = other_z - z, apart = fabs(other_r - r);
+            real rise = other_z - z, apart = fabs(other_r - r);
             if (rise <= RISE || apart >= NEAR || rise <= STEEP * apart) continue;
-            double low_r = fmin(r, other_r) - NEAR, high_r = fmax(r, other_r) + NEAR;
+            real low_r = fmin(r, other_r) - NEAR, high_r = fmax(r, other_r) + NEAR;
             for (int c = 0; c < n; ++c)
                 if (z - BETWEEN <= d.height[c] && d.height[c] <= other_z + BETWEEN && low_r <= d.range[c] && d.range[c] <= high_r)
                     d.marked[c] = 1;
@@ -155,9 +155,9 @@ FUNCTION void mark_above(Direction d, int n) {
 FUNCTION void mark_far(Direction d, int n) {
     EACH(a, n) {
         if (d.range[a] < FAR) continue;
-        double nearest = 0.0, rise = 0.0, apart = 0.0;
+        real nearest = 0.0, rise = 0.0, apart = 0.0;
         for (int b = 0; b < n; ++b) {
-            double above = d.slope[b] - d.slope[a];
+            real above = d.slope[b] - d.slope[a];
             if (above <= BEAM || (nearest > 0.0 && above >= nearest)) continue;
             nearest = above, rise = d.height[b] - d.height[a], apart = d.range[b] - d.range[a];
         }
@@ -170,7 +170,7 @@ FUNCTION void mark_far(Direction d, int n) {
 FUNCTION void mark_undersides(Direction d, int n) {
     EACH(a, n)
         for (int b = 0; b < n && !d.marked[a]; ++b) {
-            double behind = d.range[a] - d.range[b], lower = d.height[b] - d.height[a];
+            real behind = d.range[a] - d.range[b], lower = d.height[b] - d.height[a];
             if (d.marked[b] == 1 && 0 < behind && behind < BEHIND && 0 < lower && lower < BEHIND_LOWER) d.marked[a] = 2;
         }
 }
@@ -178,36 +178,36 @@ FUNCTION void mark_undersides(Direction d, int n) {
 // Marks returns on a wall whose next return is right above them, where beams are far apart; lowest beam first.
 FUNCTION void mark_foot(Direction d, int n) {
     EACH(a, n) {
-        double slope = d.slope[a], apart = -1.0, rise = 0.0;
+        real slope = d.slope[a], apart = -1.0, rise = 0.0;
         if (slope >= 0) break;
         int b = a + 1;
         while (b < n && d.slope[b] < slope + BEAM) ++b;
         if (b == n || d.slope[b] - slope <= FAR_APART) continue;
-        double gap = d.slope[b] - slope;
+        real gap = d.slope[b] - slope;
         for (; b < n && d.slope[b] < slope + gap + BEAM; ++b) {
-            double off = fabs(d.range[b] - d.range[a]);
+            real off = fabs(d.range[b] - d.range[a]);
             if (apart < 0.0 || off < apart) apart = off, rise = d.height[b] - d.height[a];
         }
-        double ground = -slope * (apart + RANGE_NOISE) / d.range[a];  // slopes of beams that end before it
+        real ground = -slope * (apart + RANGE_NOISE) / d.range[a];  // slopes of beams that end before it
         if (apart < NEAR && rise > WALL_RISE + WALL * apart && ground < GROUND_SHARE * gap) d.marked[a] = 1;
     }
 }
 
 // Unmarked returns of sparse scans are listed as road, for `release_road`.
-KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const double *views, GLOBAL const float4 *located,
+KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLOBAL const float4 *located,
                        GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *next_entry, GLOBAL int *tables,
                        int capacity) {
     LOCAL_ARRAY int order[ROOM], marked[ROOM];
-    LOCAL_ARRAY double range[ROOM], height[ROOM], slope[ROOM];
+    LOCAL_ARRAY real range[ROOM], height[ROOM], slope[ROOM];
     Direction d = {order, marked, 0, range, height, slope};
     GLOBAL const Frame *frame = &frames[SLOT];
     if (!frame->has_non_ground) return;
-    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
     int rule = rule_of(table[RETURNS], table[USED]), most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
     int lone = table[LONE];
-    if (lone >= LONE_FEWEST && (double)lone > LONE_SHARE * (double)table[PASSED]) d.ignored = non_ground;
+    if (lone >= LONE_FEWEST && (real)lone > LONE_SHARE * (real)table[PASSED]) d.ignored = non_ground;
     if (GLOBAL_ID == 0) table[RULE] = rule;
     if (rule == DENSE) return;
     for (int cell = GROUP_ID; cell < frame->sensors * DIRECTIONS; cell += GROUP_COUNT) {

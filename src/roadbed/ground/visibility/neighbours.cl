@@ -4,7 +4,7 @@
 
 // Whether a return is nearer than those above it; they are summed in the order of point numbers.
 FUNCTION int lies_before(Polar own, GLOBAL const int *others, int n, GLOBAL const Polar *seen) {
-    double total = 0.0;
+    real total = 0.0;
     int count = 0;
     for (int k = 0; k < n; ++k) {
         Polar other = seen[others[k]];
@@ -17,13 +17,13 @@ FUNCTION int lies_before(Polar own, GLOBAL const int *others, int n, GLOBAL cons
 
 // Unmarks road just before an obstacle, if there is more road around at the same height. Returns that stay non-ground are
 // listed for `grow_non_ground`.
-KERNEL release_road(GLOBAL const Frame *frames, GLOBAL const double *views, GLOBAL const float4 *located,
+KERNEL release_road(GLOBAL const Frame *frames, GLOBAL const real *views, GLOBAL const float4 *located,
                     GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *next_entry, GLOBAL int *tables,
                     int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     if (!frame->has_non_ground || table[RULE] != SPARSE_RULE) return;
-    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
     LOCAL_ARRAY int found[GROUP / PER_POINT + 1];
     Search roads = {view, located, table + ROAD_LISTS, next_entry, FOOT, FOOT_HEIGHT, FOOT_FROM};
@@ -41,7 +41,7 @@ KERNEL release_road(GLOBAL const Frame *frames, GLOBAL const double *views, GLOB
 
 // Marks returns with enough non-ground neighbours at their height: the side of a car in one layer. Clears counts and the
 // lists of road for the next scan.
-KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const double *views, GLOBAL const float4 *located,
+KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const real *views, GLOBAL const float4 *located,
                      GLOBAL uchar *non_ground, GLOBAL const int *next_entry, GLOBAL int *tables, int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
@@ -50,7 +50,7 @@ KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const double *views, G
     FOR_EACH(k, frame->sensors * DIRECTIONS) table[COUNTS + k] = 0;
     if (GLOBAL_ID == 0) table[RETURNS] = table[USED] = table[PASSED] = table[LONE] = 0;
     if (table[RULE] != SPARSE_RULE) return;
-    GLOBAL const double *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
+    GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     located += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
     LOCAL_ARRAY int found[GROUP / PER_POINT + 1];
     Search walls = {view, located, table + NON_GROUND_LISTS, next_entry, GROW, GROW_HEIGHT, GROW_FROM};

@@ -23,39 +23,39 @@
 
 // A return as seen from its sensor: horizontal range and height, m.
 typedef struct {
-    double range, height;
+    real range, height;
 } Polar;
 
 typedef struct {
-    double x, y, z;
+    real x, y, z;
 } Level;
 
-FUNCTION double along(GLOBAL const double *axis, double x, double y, double z) {
+FUNCTION real along(GLOBAL const real *axis, real x, real y, real z) {
     return axis[0] * x + axis[1] * y + axis[2] * z;
 }
 
-FUNCTION Level level_position(GLOBAL const double *rotation, float4 p) {
+FUNCTION Level level_position(GLOBAL const real *rotation, float4 p) {
     Level level = {along(rotation, p.x, p.y, p.z), along(rotation + 3, p.x, p.y, p.z), along(rotation + 6, p.x, p.y, p.z)};
     return level;
 }
 
-FUNCTION int square_of(double x, double radius) {
+FUNCTION int square_of(real x, real radius) {
     return (int)floor(fmin(fmax(x / (WIDER * radius), -FARTHEST_SQUARE), FARTHEST_SQUARE));
 }
 
 FUNCTION int list_of(int column, int row) { return (row & (SQUARES - 1)) * SQUARES + (column & (SQUARES - 1)); }
 
-FUNCTION void add_to_list(int i, Level own, double radius, GLOBAL int *heads, GLOBAL int *next_entry) {
+FUNCTION void add_to_list(int i, Level own, real radius, GLOBAL int *heads, GLOBAL int *next_entry) {
     int square = list_of(square_of(own.x, radius), square_of(own.y, radius));
     next_entry[i] = ATOMIC_EXCHANGE(&heads[square], i + 1);
 }
 
 // A search: the lists, the radius, the height difference, and the number of neighbours that is enough.
 typedef struct {
-    GLOBAL const double *rotation;
+    GLOBAL const real *rotation;
     GLOBAL const float4 *points;
     GLOBAL const int *heads, *next_entry;
-    double radius, height;
+    real radius, height;
     int enough;
 } Search;
 
@@ -64,7 +64,7 @@ FUNCTION int near_in_square(Level own, const Search *l, int k) {
     int column = square_of(own.x, l->radius) + k % 3 - 1, row = square_of(own.y, l->radius) + k / 3 - 1, found = 0;
     for (int i = l->heads[list_of(column, row)]; i > 0 && found < l->enough; i = l->next_entry[i - 1]) {
         Level other = level_position(l->rotation, l->points[i - 1]);
-        double x = other.x - own.x, y = other.y - own.y;
+        real x = other.x - own.x, y = other.y - own.y;
         found += x * x + y * y < l->radius * l->radius && fabs(other.z - own.z) < l->height;
     }
     return found;

@@ -4,13 +4,13 @@
 // `FusionStep` describes the step, `SensorPart` one sensor's part in it: first those that report, then the silent ones.
 
 // Dempster's rule on occupied, free, unknown.
-FUNCTION void combine(double *o1, double *f1, double *u1, double o2, double f2, double u2) {
-    double conflict = *o1 * f2 + *f1 * o2;
-    double occupied = *o1 * o2 + *o1 * u2 + *u1 * o2, free = *f1 * f2 + *f1 * u2 + *u1 * f2, unknown = *u1 * u2;
+FUNCTION void combine(real *o1, real *f1, real *u1, real o2, real f2, real u2) {
+    real conflict = *o1 * f2 + *f1 * o2;
+    real occupied = *o1 * o2 + *o1 * u2 + *u1 * o2, free = *f1 * f2 + *f1 * u2 + *u1 * f2, unknown = *u1 * u2;
     if (conflict > FULL_CONFLICT) {
         *o1 = occupied, *f1 = free, *u1 = unknown + conflict;
     } else {
-        double scale = 1 / (1 - conflict);
+        real scale = 1 / (1 - conflict);
         *o1 = occupied * scale, *f1 = free * scale, *u1 = unknown * scale;
     }
 }
@@ -22,16 +22,16 @@ FUNCTION float moved(GLOBAL const float *layer, GLOBAL const SensorPart *o, int 
         int inside = old_row >= 0 && old_row < rows && old_column >= 0 && old_column < columns;
         return inside ? layer[old_row * columns + old_column] : 0.0f;
     }
-    double x = o->rotation[0] * column + o->rotation[1] * row + o->shift[0];
-    double y = o->rotation[2] * column + o->rotation[3] * row + o->shift[1];
+    real x = o->rotation[0] * column + o->rotation[1] * row + o->shift[0];
+    real y = o->rotation[2] * column + o->rotation[3] * row + o->shift[1];
     // Beyond the grid nothing was observed; an int holds everything nearer.
     if (!(x > -2 && y > -2 && x < columns + 1 && y < rows + 1)) return 0.0f;
     int left = (int)floor(x), low = (int)floor(y);
-    double fx = x - left, fy = y - low, total = 0;
+    real fx = x - left, fy = y - low, total = 0;
     for (int k = 0; k < 4; ++k) {
         int old_column = left + (k & 1), old_row = low + (k >> 1);
         if (old_row < 0 || old_row >= rows || old_column < 0 || old_column >= columns) continue;
-        double w = (k & 1 ? fx : 1 - fx) * (k >> 1 ? fy : 1 - fy);
+        real w = (k & 1 ? fx : 1 - fx) * (k >> 1 ? fy : 1 - fy);
         total += w * layer[old_row * columns + old_column];
     }
     return (float)total;
@@ -41,13 +41,13 @@ KERNEL fuse_cells(GLOBAL const FusionStep *step, GLOBAL const SensorPart *parts,
                   GLOBAL const float *observedness, GLOBAL const ushort *surface, GLOBAL float *last_observedness,
                   GLOBAL float *fused_probability, GLOBAL float *fused_observedness, GLOBAL ushort *fused_surface) {
     int rows = step->rows, columns = step->columns, cells = rows * columns, rule = step->rule;
-    double clip = step->clip;
+    real clip = step->clip;
     FOR_EACH(cell, cells) {
-        double unseen = 1, total = 0, weighted = 0, occupied = 0, free = 0, unknown = 1;
+        real unseen = 1, total = 0, weighted = 0, occupied = 0, free = 0, unknown = 1;
         uint bits = 0;
         for (int s = 0; s < step->reporting; ++s) {
             float seen = observedness[s * cells + cell];
-            double w = parts[s].reliability * seen, p = fmin(fmax((double)probability[s * cells + cell], clip), 1 - clip);
+            real w = parts[s].reliability * seen, p = fmin(fmax((real)probability[s * cells + cell], clip), 1 - clip);
             unseen *= 1 - w;
             total += w;
             if (rule == LINEAR) weighted += w * p;
@@ -56,7 +56,7 @@ KERNEL fuse_cells(GLOBAL const FusionStep *step, GLOBAL const SensorPart *parts,
             bits |= surface[s * cells + cell];
             last_observedness[parts[s].grid * cells + cell] = seen;
         }
-        double fused = 0.5;
+        real fused = 0.5;
         if (total >= LEAST_TOTAL)
             fused = rule == LINEAR        ? weighted / total
                   : rule == INDEPENDENT   ? 1 / (1 + exp(-weighted))

@@ -13,7 +13,7 @@ from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
 from roadbed.occupancy.fusion.program import FUSE, FUSION_STEP, SENSOR_PART
-from roadbed.occupancy.programs import GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, groups_over
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch
@@ -24,7 +24,6 @@ class FusionDevice:
     """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
 
     def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        check_device(backend.device)
         self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
         self.clip = clip
         self._observed: ObservedGrids[int] = ObservedGrids(self.config)  # by their index in `_grids`
@@ -107,8 +106,11 @@ class FusionDevice:
     def _graph(self, reports: Reports) -> CommandGraph:
         given = reports[1:]
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
-            groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
-            arguments = (self._step, self._parts, *given, self._grids, *self.fused)
-            graph = self.backend.graph(self._program, [Launch("fuse_cells", groups, GROUP, arguments)])
-            self._recorded = given, graph
+            self._recorded = given, self.backend.graph(self._program, [self.launch(reports)])
         return self._recorded[1]
+
+    def launch(self, reports: Reports) -> Launch:
+        """The kernel that fuses them, after `prepare`."""
+        groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
+        arguments = (self._step, self._parts, *reports[1:], self._grids, *self.fused)
+        return Launch("fuse_cells", groups, GROUP, arguments, phase="fuse", program=self._program)

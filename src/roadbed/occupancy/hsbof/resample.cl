@@ -3,7 +3,6 @@
 //
 // Masses are summed within tiles, then over the tiles; the mass at the position of a draw is found by bisection.
 
-typedef double real;        // arithmetic as on the host, which rounds to float32 only what it stores
 typedef address_t units_t;  // of 1 / MASS_UNIT
 
 #define TILE (TILE_STRIP * GROUP)

@@ -37,10 +37,10 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         GLOBAL const View *v = &views[sensor];
         Place p = placed(v, px, py, pz);
         float height = AT(float, v->heights, heights)[i];
-        double over;
+        real over;
         if (v->face > 0 && is_on_face(v, p, height, lowest, highest, &over)) height = (float)over;
         int known = is_finite(height);
-        double dz = known ? height : p.z - plane_at(v, p.x, p.y);
+        real dz = known ? height : p.z - plane_at(v, p.x, p.y);
         if (dz <= -v->low_outlier || p.distance < v->min_range) continue;
 
         // The last range bin whose centre the beam passed, a margin before its end.
@@ -55,9 +55,9 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
                 ATOMIC_MIN(&cover[ray + end], slope);
         }
 
-        double gx = p.x - v->grid_x, gy = p.y - v->grid_y;
-        double fine_x = floor((v->grid_cosine * gx + v->grid_sine * gy) * SUBCELLS / v->grid_spacing);
-        double fine_y = floor((v->grid_cosine * gy - v->grid_sine * gx) * SUBCELLS / v->grid_spacing);
+        real gx = p.x - v->grid_x, gy = p.y - v->grid_y;
+        real fine_x = floor((v->grid_cosine * gx + v->grid_sine * gy) * SUBCELLS / v->grid_spacing);
+        real fine_y = floor((v->grid_cosine * gy - v->grid_sine * gx) * SUBCELLS / v->grid_spacing);
         if (fine_x < 0 || fine_y < 0 || fine_x >= SUBCELLS * v->grid_columns || fine_y >= SUBCELLS * v->grid_rows)
             continue;
         int column = (int)fine_x, row = (int)fine_y;
@@ -65,13 +65,13 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         uint mark = known && dz <= v->obstacle_height ? GROUND_SEEN : 0u;
         if (v->obstacle_height - (known ? SOFT_SIGMAS * v->obstacle_height_sigma : 0.0) < dz && dz < v->clearance) {
             // An uncertain ground makes the step from ground to obstacle softer.
-            double uncertain = v->ground_sigma * v->ground_sigma;
+            real uncertain = v->ground_sigma * v->ground_sigma;
             int node = known ? nearest_node(v, p.x, p.y) : -1;
             if (node >= 0 && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
                 float variance = layers[3 * v->ground_columns * v->ground_rows + node];
-                if (is_finite(variance)) uncertain = fmin((double)variance, uncertain);
+                if (is_finite(variance)) uncertain = fmin((real)variance, uncertain);
             }
-            double variance = v->obstacle_height_sigma * v->obstacle_height_sigma + uncertain;
+            real variance = v->obstacle_height_sigma * v->obstacle_height_sigma + uncertain;
             weight = (int)(1 / (1 + exp(-(dz - v->obstacle_height) / sqrt(variance))) * WEIGHT_ONE + 0.5);
         }
         if (weight > MARKING_WEIGHT) mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
@@ -226,9 +226,9 @@ KERNEL sweep_rays(GLOBAL const View *views, GLOBAL uint *table, GLOBAL uint *cov
 }
 
 // LR_free = P(beam passes | occupied) / P(beam passes | empty) at a clearance over the ground.
-FUNCTION double passing_odds(GLOBAL const View *v, double clearance, double ground_sigma, double detection) {
+FUNCTION real passing_odds(GLOBAL const View *v, real clearance, real ground_sigma, real detection) {
     if (clearance >= FAR_ABOVE) return 1.0;
-    double excess = fmax(clearance, 0.0) - v->sure_height, survive = 1.0;
+    real excess = fmax(clearance, 0.0) - v->sure_height, survive = 1.0;
     // The ground's uncertainty adds to the spread of obstacle heights.
     if (excess > 0)
         survive = exp(-excess * excess / (2 * (v->height_spread * v->height_spread + ground_sigma * ground_sigma)));
@@ -236,19 +236,19 @@ FUNCTION double passing_odds(GLOBAL const View *v, double clearance, double grou
 }
 
 typedef struct {
-    double surface, sigma;
+    real surface, sigma;
     int known;
 } Under;
 
 // Height of the ground, its uncertainty, and whether it is known; else the height of the vehicle's plane.
-FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *unreliable, double x,
-                          double y) {
+FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOBAL const int *unreliable, real x,
+                          real y) {
     Under under = {plane_at(v, x, y), v->ground_sigma, 0};
     int node = nearest_node(v, x, y), nodes = v->ground_columns * v->ground_rows;
     if (node >= 0 && is_finite(layers[node]) && (v->face <= 0 || unreliable[v->nodes + node] != v->frame)) {
         float variance = layers[3 * nodes + node];
         if (variance <= v->ground_sigma * v->ground_sigma) {
-            under.sigma = (float)sqrt((double)variance);
+            under.sigma = (float)sqrt((real)variance);
             under.known = 1;
             under.surface = layers[node];
             float slope_x = layers[nodes + 2 * node], slope_y = layers[nodes + 2 * node + 1];
@@ -269,11 +269,11 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
                           GLOBAL ushort *RESTRICT surface){
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
-        double gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
-        double gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
-        double x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
-        double y = v->grid_y + v->grid_sine * gx + v->grid_cosine * gy;
-        double dx = x - v->origin[0], dy = y - v->origin[1], distance = sqrt(dx * dx + dy * dy);
+        real gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
+        real gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
+        real x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
+        real y = v->grid_y + v->grid_sine * gx + v->grid_cosine * gy;
+        real dx = x - v->origin[0], dy = y - v->origin[1], distance = sqrt(dx * dx + dy * dy);
 
         int here = v->cells + cell, bin = whole(distance / v->grid_spacing);
         float lowest = NO_BEAM, covered = -NO_BEAM;
@@ -283,24 +283,24 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
             lowest = passing[v->table + azimuth * v->range_bins + bin];
         }
         uint mark = marks[here];
-        double n_o = fmin((double)weights[here] / WEIGHT_ONE, v->hits);
+        real n_o = fmin((real)weights[here] / WEIGHT_ONE, v->hits);
         int ground_seen = (mark & GROUND_SEEN) != 0u;
-        double p = 0.5, seen = 0.0;
+        real p = 0.5, seen = 0.0;
         if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
-            double odds = 1.0, trust = lowest < covered ? v->underpass : 1.0;
+            real odds = 1.0, trust = lowest < covered ? v->underpass : 1.0;
             Under under = surface_at(v, layers, unreliable, x, y);
             if (ground_seen) {
                 // The beam of the ground return may itself have passed beneath an obstacle.
                 if (under.surface - v->origin[2] < covered * distance) trust = v->underpass;
                 odds = passing_odds(v, 0.0, 0.0, trust * v->ground_detection);
             } else if (lowest < NO_BEAM) {
-                double detection = under.known ? v->detection : v->detection * v->unknown_ground;
+                real detection = under.known ? v->detection : v->detection * v->unknown_ground;
                 odds = passing_odds(v, v->origin[2] + lowest * distance - under.surface, under.sigma, trust * detection);
             }
             p = odds / (1 + odds);
             seen = 1 - odds;
             if (n_o > 0) {
-                double log_occupied = n_o * v->log_hit_ratio, kappa = n_o >= MIXED_HITS ? v->mixed_free : 1.0;
+                real log_occupied = n_o * v->log_hit_ratio, kappa = n_o >= MIXED_HITS ? v->mixed_free : 1.0;
                 p = 1 / (1 + exp(-log_occupied - kappa * log(fmax(odds, LEAST_ODDS))));
                 seen = 1 - exp(-log_occupied) * odds;
             }

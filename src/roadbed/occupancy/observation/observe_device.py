@@ -18,7 +18,7 @@ from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observation.model import NO_SENSOR, SensorModel
 from roadbed.occupancy.observation.observe import grid_shape, reach_of
 from roadbed.occupancy.observation.program import NO_HIGHEST, NO_LOWEST, NO_PASSING, OBSERVE, RAY_GROUP, VIEW
-from roadbed.occupancy.programs import GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, groups_over
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.device_errors import check_points
@@ -35,7 +35,6 @@ class ObserveDevice:
     """
 
     def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
-        check_device(backend.device)
         self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
         self._frame = 0

@@ -37,7 +37,7 @@ KERNEL mark_unreliable_ground(GLOBAL const View *views, GLOBAL const float *poin
         Place p;
         GLOBAL const View *v = view_with_faces(views, points, sensor_index, i, &p);
         if (!v) continue;
-        double over;
+        real over;
         if (!is_on_face(v, p, AT(float, v->heights, heights)[i], lowest, highest, &over)) continue;
         int node = nearest_node(v, p.x, p.y);
         if (node < 0) continue;

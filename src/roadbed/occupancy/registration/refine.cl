@@ -51,21 +51,21 @@ KERNEL_OF_SIZE(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes
     LOCAL_ARRAY int shared[4];
     Scans s = scans_of(&passes[kind], labels_all, boxes_all);
     Compared c = compared_of(&passes[kind], bitmaps, scratch_points);
-    double per_velocity = c.pass->age / c.pass->subcell;
+    real per_velocity = c.pass->age / c.pass->subcell;
     int components = counts[c.pass->now];
     for (int k = GROUP_ID; k < components; k = next_of(tickets + kind, shared)) {
-        double vx = velocity[2 * k], vy = velocity[2 * k + 1];
+        real vx = velocity[2 * k], vy = velocity[2 * k + 1];
         if (!(vx * vx + vy * vy >= c.pass->refined_speed * c.pass->refined_speed)) continue;  // false for NaN, too
         int matched = matched_points(&c, &s, k, scratch, shared), points = c.count + c.old_count;
         int still = matched ? unmoved(&c, 0, shared) : 0;
         int2 sum, expected = INT2((int)floor(vx * per_velocity + 0.5), (int)floor(vy * per_velocity + 0.5));
-        double alike = matched ? mean_shift(&c, expected, &sum, shared, scratch) : 0;
+        real alike = matched ? mean_shift(&c, expected, &sum, shared, scratch) : 0;
         // A wall seen through a gap appears elsewhere after a while, but in between still where it is.
         int confirmed = c.pass->confirmed == 0 || (matched && shared[0] - still >= c.pass->confirmed * points);
         if (LOCAL_ID == 0 && !confirmed) {
             velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
         } else if (LOCAL_ID == 0 && alike > 0) {
-            double dx = expected.x + sum.x / alike, dy = expected.y + sum.y / alike;
+            real dx = expected.x + sum.x / alike, dy = expected.y + sum.y / alike;
             // Constant or falling speeds are known better over the longer time.
             if (dx * vx + dy * vy > (vx * vx + vy * vy) * per_velocity) set_velocity(velocity, k, dx, dy, c.pass);
         }

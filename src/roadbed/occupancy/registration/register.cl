@@ -9,11 +9,11 @@
 // The shift in subcells under which the points agree best, (0, 0) where none is sure enough. Four searches: no shift, every
 // second shift, those around the best of them, and those that are hardly a motion. They are one loop, because each copy of
 // the search takes PoCL seconds to compile.
-FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain, LOCAL int *shared, LOCAL int *sums) {
+FUNCTION int2 best_shift(const Compared *c, int reach, real same, real gain, LOCAL int *shared, LOCAL int *sums) {
     GLOBAL const RegistrationPass *pass = c->pass;
     int count = c->count + c->old_count, best = -count - 1, enough = 0;
     int2 nowhere = INT2(0, 0), shift = nowhere;
-    double needed = 0.0;
+    real needed = 0.0;
     Shifts shifts = shifts_around(nowhere, 0, 1, 0.0);
     for (int turn = 0; turn < 4; ++turn) {
         int2 found = search(c, shifts, turn == 3 ? enough - 1 : best, shared, sums);
@@ -22,7 +22,7 @@ FUNCTION int2 best_shift(const Compared *c, int reach, double same, double gain,
             if (found.x > same * count) return nowhere;
             needed = fmax(pass->good * count, found.x + gain * count);
             best = (int)ceil(needed - COARSE_LOSS * count) - 1;
-            shifts = shifts_around(nowhere, reach, 2, (double)reach * reach);
+            shifts = shifts_around(nowhere, reach, 2, (real)reach * reach);
         } else if (turn == 1) {
             if (shift.x == 0 && shift.y == 0) return nowhere;
             best = found.x;
@@ -61,7 +61,7 @@ FUNCTION int points_of(GLOBAL const RegistrationPass *pass, GLOBAL const address
             if (rank % stride == 0) {
                 int x = column * SUBCELLS + bit % SUBCELLS, y = row * SUBCELLS + bit / SUBCELLS;
                 if (former) {  // to the present grid: back through p_old = R p_new + shift
-                    double cx = x + 0.5 - pass->x, cy = y + 0.5 - pass->y;
+                    real cx = x + 0.5 - pass->x, cy = y + 0.5 - pass->y;
                     x = (int)floor(pass->xx * cx + pass->yx * cy);
                     y = (int)floor(pass->xy * cx + pass->yy * cy);
                 }
@@ -88,9 +88,9 @@ FUNCTION int partner_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *l
         for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
             int row = box[0] + at / wide, column = box[2] + at % wide;
             if (labels[row * pass->columns + column] != k) continue;
-            double x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
-            double old_column = floor((pass->xx * x + pass->xy * y + pass->x) / SUBCELLS);
-            double old_row = floor((pass->yx * x + pass->yy * y + pass->y) / SUBCELLS);
+            real x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+            real old_column = floor((pass->xx * x + pass->xy * y + pass->x) / SUBCELLS);
+            real old_row = floor((pass->yx * x + pass->yy * y + pass->y) / SUBCELLS);
             if (old_column < -1 || old_row < -1 || old_column > pass->columns || old_row > pass->rows) continue;
             int middle = (int)old_column, low = (int)old_row;
             for (int r = max(low - 1, 0); r < min(low + 2, pass->rows); ++r)
@@ -122,9 +122,9 @@ FUNCTION int is_static(GLOBAL const RegistrationPass *pass, GLOBAL const int *la
     for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
         int row = box[0] + at / wide, column = box[2] + at % wide;
         if (labels[row * pass->columns + column] != k) continue;
-        double x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
-        double old_column = floor((pass->prior_xx * x + pass->prior_xy * y + pass->prior_x) / SUBCELLS);
-        double old_row = floor((pass->prior_yx * x + pass->prior_yy * y + pass->prior_y) / SUBCELLS);
+        real x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+        real old_column = floor((pass->prior_xx * x + pass->prior_xy * y + pass->prior_x) / SUBCELLS);
+        real old_row = floor((pass->prior_yx * x + pass->prior_yy * y + pass->prior_y) / SUBCELLS);
         if (old_column < 0 || old_row < 0 || old_column >= pass->columns || old_row >= pass->rows) continue;
         count += maturity[(int)old_row * pass->columns + (int)old_column] >= pass->standing_time;
     }
@@ -196,7 +196,7 @@ FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scrat
 }
 
 // The velocity of component k, which moved by (dx, dy) subcells.
-FUNCTION void set_velocity(GLOBAL float *velocity, int k, double dx, double dy, GLOBAL const RegistrationPass *pass) {
+FUNCTION void set_velocity(GLOBAL float *velocity, int k, real dx, real dy, GLOBAL const RegistrationPass *pass) {
     velocity[2 * k] = (float)(dx / pass->age) * (float)pass->subcell;
     velocity[2 * k + 1] = (float)(dy / pass->age) * (float)pass->subcell;
 }
@@ -221,7 +221,7 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (extent > pass->extent || extent < pass->least_extent) continue;
         if (!matched_points(&c, &s, k, scratch, shared)) continue;
         int reach = (int)fmin(pass->reach, pass->reach_per_extent * extent + pass->reach_least);
-        double same = pass->same, gain = pass->gain, freed = pass->freed;
+        real same = pass->same, gain = pass->gain, freed = pass->freed;
         if (extent <= pass->small) {
             same = pass->small_same;
             gain = pass->small_gain;

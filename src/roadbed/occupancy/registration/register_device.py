@@ -11,7 +11,7 @@ import numpy as np
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.programs import GROUP, check_device, groups_over
+from roadbed.occupancy.programs import GROUP, groups_over
 from roadbed.occupancy.registration.arrays import GridTransform, Registered
 from roadbed.occupancy.registration.model import Pass, RegistrationModel, RegistrationRule
 from roadbed.occupancy.registration.program import REGISTRATION_PASS, register_group, register_program
@@ -37,7 +37,6 @@ class RegistrationDevice:
     """
 
     def __init__(self, backend: Backend, cells: Cells, model: RegistrationModel) -> None:
-        check_device(backend.device)
         self.backend, self.cells, self.model = backend, cells, model
         self._history: ScanHistory[int] = ScanHistory(model.span)  # by their index in the buffers
         size, zeros = cells.rows * cells.columns, backend.zeros

@@ -33,8 +33,8 @@ FUNCTION int agreement(GLOBAL const RegistrationPass *pass, GLOBAL const address
 // Position of a present subcell in the older grid, clamped to just outside of it.
 FUNCTION int2 was_at(GLOBAL const RegistrationPass *pass, int x, int y) {
     if (pass->rolled) return INT2(x + (int)pass->x, y + (int)pass->y);
-    double cx = x + 0.5, cy = y + 0.5;
-    double old_x = floor(pass->xx * cx + pass->xy * cy + pass->x), old_y = floor(pass->yx * cx + pass->yy * cy + pass->y);
+    real cx = x + 0.5, cy = y + 0.5;
+    real old_x = floor(pass->xx * cx + pass->xy * cy + pass->x), old_y = floor(pass->yx * cx + pass->yy * cy + pass->y);
     return INT2((int)fmin(fmax(old_x, -1.0), 1e9), (int)fmin(fmax(old_y, -1.0), 1e9));
 }
 
@@ -42,10 +42,10 @@ FUNCTION int2 was_at(GLOBAL const RegistrationPass *pass, int x, int y) {
 typedef struct {
     int2 corner;
     int side, step;
-    double square;
+    real square;
 } Shifts;
 
-FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
+FUNCTION Shifts shifts_around(int2 middle, int reach, int step, real square) {
     Shifts s = {INT2(middle.x - reach, middle.y - reach), 2 * reach / step + 1, step, square};
     return s;
 }
@@ -53,7 +53,7 @@ FUNCTION Shifts shifts_around(int2 middle, int reach, int step, double square) {
 FUNCTION int2 shift_at(Shifts s, int k) { return INT2(s.corner.x + k % s.side * s.step, s.corner.y + k / s.side * s.step); }
 
 FUNCTION int is_tried(Shifts s, int2 shift) {
-    return (double)shift.x * shift.x + (double)shift.y * shift.y <= s.square;
+    return (real)shift.x * shift.x + (real)shift.y * shift.y <= s.square;
 }
 
 // Whether there are work-items for several points of each shift.

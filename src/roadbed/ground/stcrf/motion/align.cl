@@ -35,39 +35,32 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
     }
 }
 
-// The correction is computed in double if the device has it, as on the host, so that both use the same pose.
-#ifdef WITH_DOUBLE
-typedef double precise_t;
-#else
-typedef float precise_t;
-#endif
-
-FUNCTION precise_t unaligned(GLOBAL const Frame *frame, int k) {
-    return (precise_t)frame->unaligned[0][k] + (precise_t)frame->unaligned[1][k] + (precise_t)frame->unaligned[2][k];
+FUNCTION real unaligned(GLOBAL const Frame *frame, int k) {
+    return (real)frame->unaligned[0][k] + (real)frame->unaligned[1][k] + (real)frame->unaligned[2][k];
 }
 
 // The share of a misalignment of this size that is beyond the dead zone.
-FUNCTION precise_t beyond(precise_t size, float dead) { return size > dead ? 1 - dead / size : 0; }
+FUNCTION real beyond(real size, float dead) { return size > dead ? 1 - dead / size : 0; }
 
 // Number k of the sensor's pose (rotation by rows, translation) and the vehicle's position, turned about the sensor, then
 // lowered. Twin: GridPose.corrected.
 #define POSES 15
-FUNCTION precise_t aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
-    precise_t tilt_x = fit[1], tilt_y = fit[2], lift = fit[0], trust = unaligned(frame, 15);
-    precise_t turned = trust * beyond(sqrt(tilt_x * tilt_x + tilt_y * tilt_y), ALIGNMENT_DEAD_TILT);
-    precise_t lifted = trust * beyond(fabs(lift), ALIGNMENT_DEAD_LIFT);
-    precise_t slope_x = turned * tilt_x, slope_y = turned * tilt_y;
-    precise_t up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
-    precise_t turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
-    precise_t pivot[3] = {unaligned(frame, 9), unaligned(frame, 10), unaligned(frame, 11)}, lower[3] = {0, 0, lifted * lift};
+FUNCTION real aligned(GLOBAL const Frame *frame, LOCAL const float *fit, int k) {
+    real tilt_x = fit[1], tilt_y = fit[2], lift = fit[0], trust = unaligned(frame, 15);
+    real turned = trust * beyond(sqrt(tilt_x * tilt_x + tilt_y * tilt_y), ALIGNMENT_DEAD_TILT);
+    real lifted = trust * beyond(fabs(lift), ALIGNMENT_DEAD_LIFT);
+    real slope_x = turned * tilt_x, slope_y = turned * tilt_y;
+    real up = 1 / sqrt(slope_x * slope_x + slope_y * slope_y + 1), a = -slope_y * up, b = slope_x * up, s = 1 / (1 + up);
+    real turn[9] = {1 - b * b * s, a * b * s, b, a * b * s, 1 - a * a * s, -a, -b, a, 1 - (a * a + b * b) * s};
+    real pivot[3] = {unaligned(frame, 9), unaligned(frame, 10), unaligned(frame, 11)}, lower[3] = {0, 0, lifted * lift};
     int row = k < 9 ? k / 3 : k % 3, position = k < 12 ? 9 : 12;
-    precise_t number = k < 9 ? 0 : pivot[row] - lower[row];
+    real number = k < 9 ? 0 : pivot[row] - lower[row];
     for (int j = 0; j < 3; ++j)
         number += turn[3 * row + j] * (k < 9 ? unaligned(frame, 3 * j + k % 3) : unaligned(frame, position + j) - pivot[j]);
     return number;
 }
 
-FUNCTION void store_pose(GLOBAL Frame *frame, LOCAL const precise_t *poses) {
+FUNCTION void store_pose(GLOBAL Frame *frame, LOCAL const real *poses) {
     for (int k = 0; k < 9; ++k) frame->rotation[k] = (float)poses[k];
     for (int k = 0; k < 3; ++k) frame->translation[k] = (float)poses[9 + k];
     frame->vehicle_x = (float)poses[12];
@@ -144,7 +137,7 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
     LOCAL_ARRAY float scratch[SUMS * GROUP];
     LOCAL_ARRAY float totals[SUMS];
     LOCAL_ARRAY float fit[4];
-    LOCAL_ARRAY precise_t poses[POSES];
+    LOCAL_ARRAY real poses[POSES];
     LOCAL_ARRAY int done;
     GLOBAL const float4 *samples = samples_all + SLOT * capacity;
     GLOBAL int *counts = counts_all + SLOT * NODES;

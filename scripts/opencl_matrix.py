@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs grid variance, ground and occupancy on every OpenCL device of this machine and compares them with the CPU.
+
+Prints one row per driver and stage: whether the results agree, and the time of a frame. Each stage runs in a process of
+its own, because drivers may crash. `--single` adds every device once more as if it had no double precision.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+STAGES = ("variance", "ground", "occupancy")
+SEQUENCE = "sim:city?sensor=vlp16&frames={frames}"
+GRID = {"length": 60, "width": 60, "spacing": 0.4}
+# A quarter of the paper's cells, so that a driver without an optimising compiler ends in time.
+OCCUPANCY = {"occupancy": {"grid": GRID, "filter": {"particles": 6000}}}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--frames", type=int, default=6, help="of the simulated sequence")
+    parser.add_argument("--limit", type=float, default=600.0, help="seconds per driver and stage")
+    parser.add_argument("--single", action="store_true", help="also without double precision")
+    parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
+    parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    os.environ.setdefault("RUSTICL_ENABLE", "llvmpipe")  # Mesa offers no device without it
+    if given.run:
+        print(json.dumps(run_stage(**given.run)))
+        return
+    from roadbed.runtime import opencl_devices
+
+    if not opencl_devices.devices():
+        sys.exit(opencl_devices.why_missing())
+    print("| driver | device | precision | stage | result | ms per frame | CPU backend |")
+    print("|---|---|---|---|---|---|---|")
+    for device in opencl_devices.devices():
+        for has_double in (True, False) if given.single and device.has_double else (device.has_double,):
+            for stage in given.stages:
+                request = {"index": device.index, "has_double": has_double, "stage": stage, "frames": given.frames}
+                found = in_child(request, given.limit)
+                precision = "double" if has_double else "single"
+                row = (device.driver, device.name, precision, stage, found["result"], found["ms"], found["cpu_ms"])
+                print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+
+
+def in_child(request: dict[str, Any], limit: float) -> dict[str, Any]:
+    """What `run_stage` returns, or how its process ended."""
+    command = [sys.executable, __file__, "--run", json.dumps(request)]
+    try:
+        child = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return {"result": f"did not end within {limit:.0f} s", "ms": "", "cpu_ms": ""}
+    if child.returncode == 0:
+        return json.loads(child.stdout.splitlines()[-1])
+    ended = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit status {child.returncode}"
+    said = [line.strip() for line in child.stderr.splitlines() if line.strip()] or [""]
+    return {"result": f"the process ended: {ended} {said[-1][:150]}", "ms": "", "cpu_ms": ""}
+
+
+def run_stage(index: int, has_double: bool, stage: str, frames: int) -> dict[str, Any]:
+    """One stage over the sequence on one device and on the CPU."""
+    from roadbed.core.errors import DeviceError
+    from roadbed.runtime import opencl_devices
+    from roadbed.runtime.opencl import OpenclBackend
+
+    backend = OpenclBackend(replace(opencl_devices.devices()[index], has_double=has_double))
+    try:
+        result, times = (occupancy_row if stage == "occupancy" else partial(ground_row, stage))(backend, frames)
+    except DeviceError as error:
+        return {"result": f"refused: {' '.join(str(error).split())[:300]}", "ms": "", "cpu_ms": ""}
+    ours, cpu = (f"{1e3 * np.median(seconds[1:]):.1f}" for seconds in times)  # the first frame builds
+    return {"result": result, "ms": ours, "cpu_ms": cpu}
+
+
+def timed(call: Any, seconds: list[float], *arguments: Any) -> Any:
+    begin = time.perf_counter()
+    result = call(*arguments)
+    seconds.append(time.perf_counter() - begin)
+    return result
+
+
+def ground_row(stage: str, backend: Any, frames: int) -> tuple[str, tuple[list[float], list[float]]]:
+    """Labels of all points; they agree if at most 1 in 10,000 differs, of grid variance if none does."""
+    from roadbed import Config, GroundFilter
+    from roadbed.runtime.cpu_backend import CpuBackend
+    from roadbed.sources import open_source
+
+    config = Config.parse({"ground": {"method": "variance" if stage == "variance" else "stcrf"}})
+    ours, theirs = GroundFilter(config, backend), GroundFilter(config, CpuBackend())
+    times: tuple[list[float], list[float]] = ([], [])
+    different = points = 0
+    for scan in open_source(SEQUENCE.format(frames=frames)):
+        found, expected = timed(ours, times[0], scan), timed(theirs, times[1], scan)
+        different += int(np.count_nonzero(found.label != expected.label))
+        points += len(expected.label)
+    agrees = different <= (0 if stage == "variance" else points / 10_000)
+    return f"{'agrees' if agrees else 'differs'}: {different} of {points:,} labels differ", times
+
+
+def occupancy_row(backend: Any, frames: int) -> tuple[str, tuple[list[float], list[float]]]:
+    """Cells of all frames on the CPU's ground; they agree if occupancy and static differ by 0.5 % at most."""
+    from roadbed import Config, GroundFilter, OccupancyFilter
+    from roadbed.bench.agreement import compare
+    from roadbed.runtime.cpu_backend import CpuBackend
+    from roadbed.sources import open_source
+
+    config = Config.parse(OCCUPANCY)
+    ground = GroundFilter(config, CpuBackend())
+    ours, theirs = OccupancyFilter(config, backend), OccupancyFilter(config, CpuBackend())
+    times: tuple[list[float], list[float]] = ([], [])
+    errors, different = [], 0
+    for scan in open_source(SEQUENCE.format(frames=frames)):
+        surface = ground(scan)
+        found, expected = timed(ours, times[0], scan, surface), timed(theirs, times[1], scan, surface)
+        errors.append(compare(found, expected))
+        different += int(np.count_nonzero((found.static != expected.static) | (found.dynamic != expected.dynamic)))
+    percent = {name: 100 * float(np.mean([error[name] for error in errors])) for name in errors[0]}
+    agrees = max(percent["occupancy"], percent["static"]) <= 0.5
+    off = ", ".join(f"{name} {value:.2g} %" for name, value in percent.items())
+    return f"{'agrees' if agrees else 'differs'}: {different} cells differ; off by {off}", times
+
+
+if __name__ == "__main__":
+    main()
