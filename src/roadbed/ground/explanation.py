@@ -95,7 +95,7 @@ class _LastFrame:
         self._engine, self.frame = engine, frame
         if len(engine._started[0].points) != len(frame.label):  # its buffers are those of other points
             raise _OTHER_FRAME
-        arrays = engine._start, *engine._sorted, engine._pillar, engine._mark, engine._runs, engine._listed_before
+        arrays = engine._start, *engine._sorted, engine._pillar, engine._mark, engine._runs, engine._active_nodes_before
         self.points, self.table = SortedPoints(*arrays), frame.mounting.table
 
     def labels(self, config: Config, unmarked: int | None = None) -> NDArray[np.uint8]:
@@ -109,12 +109,12 @@ class _LastFrame:
             marks[unmarked] = 0
             points = points._replace(mark=marks)
         out = Outputs(np.empty(n, np.uint8), *np.empty((2, n), np.float32))
-        before = engine._listed, engine._listed_before, engine._rules
+        before = engine._active_nodes, engine._active_nodes_before, engine._rules
         engine._rules = LabelRules.of(config)
         try:
             engine._label(points, out)
         finally:
-            engine._listed, engine._listed_before, engine._rules = before
+            engine._active_nodes, engine._active_nodes_before, engine._rules = before
         return out.label
 
     def sorted_index(self, index: int) -> tuple[int, int]:
