@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test clean
+.PHONY: demo notebooks test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
@@ -78,6 +78,10 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py $(if $(KITTI),--kitti $(KITTI))
 
+# The notebooks with their results, as code hosts show them.
+notebooks: .stamps/dev
+	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False examples/notebooks/*.ipynb
+
 # The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
 docs: .stamps/dev
 	$(BIN)/python scripts/api_reference.py --check
@@ -89,7 +93,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 .stamps/roadbed: pyproject.toml $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e .
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[io,view]'
 	@mkdir -p .stamps && touch $@
 
 .stamps/dev: pyproject.toml $(BIN)/python

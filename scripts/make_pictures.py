@@ -18,15 +18,14 @@ from paper_pictures import paper_pictures
 from PIL import Image
 
 import roadbed
-from roadbed.core.frames import Label
-from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
+from roadbed.outputs.images import frame_figure, overview_figure, png_bytes, quick_image, save_animation
+from roadbed.outputs.images.animation import captioned
 from roadbed.outputs.images.panels import motion
 from roadbed.outputs.images.scene3d import chase_camera, corner_camera, ground_view, motion_score
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
-LABEL_COLOURS = [palette.LABELS[label] for label in (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)]
-CELL_COLOURS = [("static", palette.STATIC), ("moving", palette.MOVING)]
+KITTI_CREDIT = "scans: KITTI raw 2011_09_26_0005, CC BY-NC-SA"
 MOUNTAIN = "sim:mountain?frames=40&seed=1"
 # What the occupancy finds hard: source, the mover looked at (None: the vehicle itself), metres shown around it, title.
 MOMENTS = (
@@ -76,26 +75,8 @@ def kitti_animation(folder: Path, recording: Path) -> None:
     slides = []
     for index, result in enumerate(drive(str(recording))):
         if index >= 8 and index % 2 == 0:  # the occupancy filter has seen enough to know what moves
-            slides.append(captioned(quick_image(result.ground, result.occupancy, (480, 300))))
+            slides.append(captioned(quick_image(result.ground, result.occupancy, (480, 300)), KITTI_CREDIT))
     report(save_animation(folder / "kitti.gif", slides, frames_per_second=5))
-
-
-def captioned(image: np.ndarray) -> np.ndarray:
-    """An image with the meaning of its colours and the source of the scans below it."""
-    from PIL import ImageDraw, ImageFont
-
-    height, width, _ = image.shape
-    out = Image.new("RGB", (width, height + 24), "white")
-    out.paste(Image.fromarray(image))
-    draw, font = ImageDraw.Draw(out), ImageFont.load_default(13)
-    for left, entries in ((8, LABEL_COLOURS), (width // 2 + 8, CELL_COLOURS)):
-        for name, colour in entries:
-            draw.rectangle((left, height + 7, left + 9, height + 16), fill=colour)
-            draw.text((left + 14, height + 4), name, fill="black", font=font)
-            left += 26 + draw.textlength(name, font=font)
-    credit = "scans: KITTI raw 2011_09_26_0005, CC BY-NC-SA"
-    draw.text((width - 8 - draw.textlength(credit, font=font), height + 4), credit, fill="#777777", font=font)
-    return np.asarray(out)
 
 
 def mountain_picture(folder: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_kind_of_source_can_be_named(cloud, tmp_path):
     out = roadbed("segment", mixed, "--source", "pcd", "-o", tmp_path / "out", "--json")
     assert out.returncode == 0, out.stderr
     assert json.loads(out.stdout)["points"] == 22_000
-    one_line_and_status_2(roadbed("segment", mixed, "--source", "pdc"), "source 'pdc': expected one of fault")
+    one_line_and_status_2(roadbed("segment", mixed, "--source", "pdc"), "source 'pdc': expected one of simulator")
 
 
 def test_run_takes_a_method_and_a_part_of_the_sequence(sequence):

@@ -117,9 +117,22 @@ for port in map(int, ports):
 """
 
 
-def open_ports(words, address, ports):
+def open_ports(machines, words, address, ports):
+    """Ports of the robot that let packets in: not closed, and not dropping all of them before a program can read."""
+    before = dropped_packets(machines, ports)
     command = [*words, sys.executable, "-c", KNOCK, address, *map(str, ports)]
-    return [int(port) for port in subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()]
+    answers = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    after = dropped_packets(machines, ports)
+    return [port for port in map(int, answers) if after[port] - before[port] < 2]
+
+
+def dropped_packets(machines, ports):
+    """Of the robot, by port."""
+    words = [*machines.on_robot, "cat", "/proc/net/udp"]
+    table = subprocess.run(words, check=True, capture_output=True, text=True)
+    rows = [line.split() for line in table.stdout.splitlines()[1:]]
+    found = {int(row[1].partition(":")[2], 16): int(row[-1]) for row in rows}
+    return {port: found.get(port, 0) for port in ports}
 
 
 @pytest.mark.parametrize("multicast", ["off", "on"])
@@ -130,14 +143,42 @@ def test_another_machine_finds_no_open_port_unless_the_network_is_named(domain, 
         alone = domain.start("alone", *machines.on_robot, "env", "ROS_DOMAIN_ID=7", sys.executable, "-c", JOINED)
         domain.wait_for("alone", "DDS domain 7 on loopback")
         own = ports if multicast == "on" else ports[1:]
-        assert open_ports(machines.on_robot, "127.0.0.1", ports) == own
-        assert open_ports(machines.on_other, ROBOT, ports) == []
+        assert open_ports(machines, machines.on_robot, "127.0.0.1", ports) == own
+        assert open_ports(machines, machines.on_robot, ROBOT, ports) == own  # where Iron and later send
+        assert open_ports(machines, machines.on_other, ROBOT, ports) == []
         domain.stop(alone)
         settings = ("ROS_DOMAIN_ID=7", "ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST", f"ROS_STATIC_PEERS={OTHER}")
         domain.start("open", *machines.on_robot, "env", *settings, sys.executable, "-c", JOINED)
         domain.wait_for("open", f"DDS domain 7 on the network, with the peers {OTHER}")
         assert "other machines can read the results and change parameters" in domain.said("open")
-        assert open_ports(machines.on_other, ROBOT, ports) == ports[1:]
+        assert open_ports(machines, machines.on_other, ROBOT, ports) == ports[1:]
+
+
+# A socket that hears what a participant announces to the standard's multicast address.
+HEAR = """
+import socket, struct, sys
+hearing = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+hearing.bind(("", int(sys.argv[1])))
+hearing.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, struct.pack("4s4s", socket.inet_aton("239.255.0.1"),
+                   socket.inet_aton(sys.argv[2])))
+hearing.settimeout(8)
+print("hearing", flush=True)
+try:
+    print("heard", hearing.recvfrom(65536)[1], flush=True)
+except TimeoutError:
+    print("silence", flush=True)
+"""
+
+
+@pytest.mark.parametrize(("variable", "heard"), [("LOCALHOST", "silence"), ("SUBNET", "heard")])
+def test_nothing_is_announced_to_other_machines_unless_the_network_is_named(domain, variable, heard):
+    with TwoMachines() as machines:
+        domain.start("ear", *machines.on_other, sys.executable, "-c", HEAR, str(7400 + 250 * 7), OTHER)
+        domain.wait_for("ear", "hearing")
+        settings = ("ROS_DOMAIN_ID=7", f"ROS_AUTOMATIC_DISCOVERY_RANGE={variable}")
+        node = domain.start("node", *machines.on_robot, "env", *settings, sys.executable, "-c", JOINED)
+        domain.wait_for("ear", heard)
+        domain.stop(node)
 
 
 NODE = """
@@ -156,11 +197,25 @@ LOCALHOST_ONLY = (
     "<CycloneDDS><Domain><General><Interfaces><NetworkInterface address='127.0.0.1'/></Interfaces></General>"
     "</Domain></CycloneDDS>"
 )
+# And since Iron with ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST: on the default interface, with unicast to this machine.
+LOCALHOST_RANGE = (
+    "<CycloneDDS><Domain><General><AllowMulticast>false</AllowMulticast></General><Discovery><ParticipantIndex>auto"
+    "</ParticipantIndex><MaxAutoParticipantIndex>32</MaxAutoParticipantIndex><Peers><Peer address='localhost'/></Peers>"
+    "</Discovery></Domain></CycloneDDS>"
+)
 CLOUD_HASH = "RIHS01_9198cabf7da3796ae6fe19c4cb3bdd3525492988c70522628af5daa124bae2b5"  # ros2 topic info -v
 
 
-@pytest.mark.parametrize(("distribution", "multicast"), [("humble", "off"), ("humble", "on"), ("jazzy", "off")])
-def test_ros_2_tools_find_the_node_and_its_topics(domain, distribution, multicast):
+@pytest.mark.parametrize(
+    ("distribution", "multicast", "tool"),
+    [
+        ("humble", "off", LOCALHOST_ONLY),
+        ("humble", "on", LOCALHOST_ONLY),
+        ("jazzy", "off", LOCALHOST_ONLY),
+        ("jazzy", "off", LOCALHOST_RANGE),
+    ],
+)
+def test_ros_2_tools_find_the_node_and_its_topics(domain, distribution, multicast, tool):
     """Humble has identifiers of 24 bytes, Jazzy of 16."""
     with TwoMachines() as machines:
         run(*machines.on_robot, "ip", "link", "set", "lo", "multicast", multicast)
@@ -168,7 +223,7 @@ def test_ros_2_tools_find_the_node_and_its_topics(domain, distribution, multicas
         domain.start("node", *words, sys.executable, "-c", NODE)
         domain.wait_for("node", "joined")
         reader = domain.start(
-            "tool", *words, f"CYCLONEDDS_URI={LOCALHOST_ONLY}", sys.executable, HERE / "dds_graph_reader.py", "3"
+            "tool", *words, f"CYCLONEDDS_URI={tool}", sys.executable, HERE / "dds_graph_reader.py", "3"
         )
         assert reader.wait(PATIENCE) == 0, domain.said("tool")
     listed = json.loads(domain.said("tool").splitlines()[-1])

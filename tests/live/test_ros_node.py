@@ -140,6 +140,15 @@ def test_a_cloud_that_overtakes_its_transform_waits_for_it(wire, start):
     assert not any("found no transform" in line for line in wire.said)
 
 
+def test_a_given_mounting_needs_no_transform(wire, start):
+    mounted = Pose.from_euler(0.0, 0.0, 1.7, pitch=0.1)
+    results = start(T_vehicle_sensor=mounted).stream.results()
+    wire.bring("/points", wire.cloud(1.0))
+    found = next(results).result.scan.T_vehicle_sensor
+    np.testing.assert_allclose(found.matrix, mounted.matrix, atol=1e-9)
+    assert not any("found no transform" in line for line in wire.said)
+
+
 def test_the_pose_comes_from_tf_along_the_whole_chain(wire, start):
     """odom -> footprint moves, footprint -> base_link -> lidar is fixed; the wheel's own motion is no pose."""
     results = start(on_road=True).stream.results()

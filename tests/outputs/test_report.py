@@ -51,6 +51,13 @@ def test_a_run_of_one_frame_still_has_times(tmp_path):
     assert "in every frame of this short run" in text
 
 
+def test_the_page_opens_at_the_busiest_frame(tmp_path):
+    summary = recorded(frames=4).summary()
+    frames = tuple(replace(frame, objects=objects) for frame, objects in zip(summary.frames, (0, 2, 5, 1)))
+    text = write_report(tmp_path / "r.html", replace(summary, frames=frames)).read_text()
+    assert 'max="3" value="2"' in text
+
+
 @pytest.mark.parametrize("options", ["", "?poses=poses.txt"])
 def test_a_sequence_is_called_by_its_name_not_by_its_path(tmp_path, options):
     sequence = tmp_path / "drive_05"

@@ -12,6 +12,8 @@ import threading
 
 import pytest
 
+import roadbed
+from roadbed.cli.view import opening_frame
 from roadbed.core.errors import DeviceError
 from roadbed.viewer import Viewer
 from roadbed.viewer.app import HOST
@@ -32,6 +34,18 @@ def test_listens_on_this_machine_only_and_leaves_nothing_behind(short_sequence, 
         probe.bind((HOST, port))
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("roadbed-")]
     assert capsys.readouterr().out == ""
+
+
+def test_opens_at_the_frame_it_is_told(short_sequence, until):
+    with Viewer(short_sequence(), port=0, occupancy=False, frame=3) as viewer:
+        until(lambda: viewer.player.shown, "a frame")
+        assert viewer.player.shown.index == 3
+
+
+def test_a_recording_opens_where_velocities_are_known(short_sequence):
+    assert opening_frame(short_sequence()) == 7  # its last
+    assert opening_frame(roadbed.open("sim:city?frames=60")) == 15
+    assert opening_frame(iter(())) == 0  # live
 
 
 def test_port_in_use_gives_one_line_with_the_alternative(short_sequence):

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import http.client
 import socket
-from types import SimpleNamespace
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import pytest
 
-from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.errors import InputError
 from roadbed.viewer import Viewer
-from tests.reserved import free_port
 
 pytestmark = pytest.mark.usefixtures("viser")
 EVIL = "http://evil.example.com"
@@ -166,17 +165,27 @@ def test_an_invalid_host_name_is_reported(scans, name):
         Viewer(scans, port=0, allow_hosts=[name])
 
 
-def test_a_viser_that_cannot_be_guarded_is_not_served(viser, scans, monkeypatch):
-    """As if a later release had imported websockets' `serve` by name."""
-    import websockets
-    from websockets.asyncio.server import ServerConnection, serve
+def test_the_servers_of_others_are_left_alone(viser, scans):
+    """Nothing of the package websockets is replaced, and viser itself is reachable from this machine only."""
+    import websockets.asyncio.server
 
-    server = SimpleNamespace(serve=serve, ServerConnection=ServerConnection)
-    parts = {"exceptions": websockets.exceptions, "datastructures": websockets.datastructures}
-    bound = SimpleNamespace(asyncio=SimpleNamespace(server=server), **parts)
-    monkeypatch.setattr(viser.infra._infra, "websockets", bound)
-    port = free_port()
-    with pytest.raises(DeviceError, match="cannot be protected from foreign pages"):
-        Viewer(scans, port=port)
+    serve = websockets.asyncio.server.serve
+    with Viewer(scans, host="0.0.0.0", port=0, occupancy=False) as viewer:
+        assert websockets.asyncio.server.serve is serve
+        host = viewer._server.get_host()
+        assert ip_address(host).is_loopback
+        assert host != "127.0.0.1"
+        with pytest.raises(ConnectionRefusedError):
+            page(viewer._server.get_port(), f"127.0.0.1:{viewer._server.get_port()}")
+        port = viewer.port
     with pytest.raises(ConnectionRefusedError):
         page(port, f"127.0.0.1:{port}")
+
+
+def test_a_websocket_of_another_protocol_is_closed(local):
+    from websockets.exceptions import ConnectionClosed
+    from websockets.sync.client import connect
+
+    own = f"127.0.0.1:{local.port}"
+    with connect(f"ws://{own}", origin=f"http://{own}", proxy=None) as client, pytest.raises(ConnectionClosed):
+        client.recv(timeout=60)

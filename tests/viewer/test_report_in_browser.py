@@ -7,6 +7,7 @@ import pytest
 
 from roadbed.config import Config
 from roadbed.outputs.report import RunRecorder, write_report
+from roadbed.outputs.report.comparison import Comparison
 from roadbed.pipeline import Pipeline
 
 
@@ -18,6 +19,34 @@ def report(scans, tmp_path):
     for result in Pipeline(config).run(scans[:3]):
         recorder.add(result.scan, result.ground, result.occupancy, result.timings)
     return write_report(tmp_path / "report.html", recorder.summary())
+
+
+def test_a_comparison_is_divided_where_its_slider_says(scans, browser, until, tmp_path):
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.common.keys import Keys
+
+    configs = Config(), Config.preset("paper")
+    comparison = Comparison("sim:city", ("default", "paper"), configs, "roadbed compare default paper sim:city")
+    one, other = (Pipeline(config) for config in configs)
+    for scan in scans[:2]:
+        comparison.add(one(scan), other(scan))
+    comparison.write(tmp_path / "report.html")
+    browser.get((tmp_path / "report.html").as_uri())
+    second, wipe = browser.find_element(By.ID, "other"), browser.find_element(By.ID, "wipe")
+    sides = [
+        browser.execute_script("return arguments[0].getBoundingClientRect().toJSON()", e)
+        for e in (browser.find_element(By.ID, "slide"), second)
+    ]
+    assert sides[0] == sides[1]  # one lies over the other
+
+    def clip():
+        return browser.execute_script("return getComputedStyle(arguments[0]).clipPath", second)
+
+    assert clip() == "inset(0px 0px 0px 50%)"
+    frame = browser.find_element(By.ID, "slide").get_attribute("data-frame")
+    wipe.send_keys(Keys.ARROW_RIGHT)
+    until(lambda: clip() == "inset(0px 0px 0px 51%)", "the line to move")
+    assert browser.find_element(By.ID, "slide").get_attribute("data-frame") == frame
 
 
 def test_the_page_fits_a_phone(report, browser, tmp_path):

@@ -13,15 +13,18 @@ from roadbed import __version__
 from roadbed.cli import (
     batch,
     bench,
+    compare,
     config,
     demo,
     evaluate,
+    explain,
     info,
     live,
     map,
     ros,
     run,
     segment,
+    share,
     simulate,
     view,
     warm_up,
@@ -39,6 +42,9 @@ app.command("demo")(demo.demo)
 app.command("run")(run.run)
 app.command("batch")(batch.batch)
 app.command("segment")(segment.segment)
+app.command("explain")(explain.explain)
+app.command("compare")(compare.compare)
+app.command("share")(share.share)
 app.add_typer(evaluate.app, name="evaluate")
 app.add_typer(bench.app, name="bench")
 app.command("simulate")(simulate.simulate)

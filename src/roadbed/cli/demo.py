@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,11 +24,15 @@ NEXT = """
 look at   {overview}   raw scan, ground, static and moving obstacles
 read      {report}   times, scores and every scene
 next:
-  {roadbed} segment sim:city -o labelled
-  {roadbed} run 'sim:mountain?frames=20' -o results
-In place of sim:... give your own scan or a folder of scans: .pcd .ply .bin .npy .csv, KITTI.
+  {roadbed} simulate city --frames 6 --sensor vlp16 -o drive
+  {roadbed} segment drive/velodyne/000000.bin -o labelled
+  {roadbed} run drive -o results
+"""
+OWN = "In place of drive give your own scan or a folder of scans: .pcd .ply .bin .npy .csv, KITTI."
+WITH_EXTRAS = f"  {{roadbed}} view drive\n{OWN[:-1]}, a bag, LAS, LAZ or pcap."
+WITHOUT_EXTRAS = f"""{OWN}
 Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
-  {python} -m pip install -e '{checkout}[io,view]'"""
+  {{python}} -m pip install -e '{{checkout}}[io,view]'"""
 SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
 
 
@@ -86,7 +91,8 @@ def _next_steps(output: Path) -> str:
     python, found = Path(sys.executable), shutil.which("roadbed")
     program = python.with_name("roadbed")
     command = "roadbed" if found and Path(found).parent == python.parent else str(program)
-    return NEXT.format(
+    has_extras = all(map(find_spec, ("rosbags", "laspy", "velodyne_decoder", "viser")))
+    return (NEXT + (WITH_EXTRAS if has_extras else WITHOUT_EXTRAS)).format(
         overview=output / OVERVIEW,
         report=output / "report.html",
         roadbed=command if program.exists() else f"{python} -m roadbed",

@@ -52,24 +52,14 @@ def load_settings(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Perception:
-    """Options of every command that reads a source: how to read the scans and how to process them."""
+class Processing:
+    """Options of every command that processes scans: the mounting of the sensor, and the configuration."""
 
-    kind: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
-    ] = None
-    start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
-    stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
     mounting: Annotated[
         tuple[float, float, float, float, float, float] | None,
         typer.Option(metavar="X Y Z ROLL PITCH YAW", help="Sensor pose on the road: m, degrees, pitch down positive."),
     ] = None
     height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
-    odometry: Annotated[
-        str | None,
-        typer.Option(metavar="kiss-icp|FILE|TOPIC|none", help="Poses: estimated, TUM or KITTI file, bag topic."),
-    ] = None
-    deskew: Annotated[bool, typer.Option(help="Remove motion distortion where point times are known.")] = True
     config: ConfigFile = None
     preset: Preset = PresetName.default
     method: Annotated[MethodName | None, typer.Option(help="Ground method; overrides the configuration.")] = None
@@ -84,6 +74,22 @@ class Perception:
         if self.height is not None:
             config = config.with_changes(ground={"mounting": {"height": self.height}})
         return config
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perception(Processing):
+    """Options of every command that reads a source: how to read the scans and how to process them."""
+
+    kind: Annotated[
+        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
+    ] = None
+    start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
+    stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
+    odometry: Annotated[
+        str | None,
+        typer.Option(metavar="kiss-icp|FILE|TOPIC|none", help="Poses: estimated, TUM or KITTI file, bag topic."),
+    ] = None
+    deskew: Annotated[bool, typer.Option(help="Remove motion distortion where point times are known.")] = True
 
     def read_options(self, frames: int | None = None) -> ReadOptions:
         """How to read a source, at most `frames` scans of it."""

@@ -8,25 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import (
-    Backend,
-    ConfigFile,
-    Device,
-    Occupancy,
-    Preset,
-    PresetName,
-    expand_options,
-    load_settings,
-    prepare,
-)
+from roadbed.cli.options import Occupancy, Processing, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, until_stopped
+from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed.live.ros_node import Transport
 
 
 @dataclass(frozen=True)
-class NodeRequest:
+class NodeRequest(Processing):
     """Options of both nodes."""
 
     clouds: Annotated[list[str], typer.Argument(help="Topics of sensor_msgs/PointCloud2, one per sensor.")]
@@ -41,11 +32,6 @@ class NodeRequest:
     ] = False
     prefix: Annotated[str, typer.Option(help="Prefix of the published topics.")] = "/roadbed"
     occupancy: Occupancy = True
-    height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
-    config: ConfigFile = None
-    preset: Preset = PresetName.default
-    backend: Backend = None
-    device: Device = None
 
 
 @expand_options
@@ -75,15 +61,17 @@ def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:
     """Run the node until it is stopped."""
     from roadbed.live.ros_node import NodeOptions, RosNode, checked_topics
     from roadbed.outputs.ros_messages.results import FrameNames
+    from roadbed.sources.read_options import ReadOptions
 
-    config = load_settings(request.config, request.preset, request.backend, request.device)
-    if request.height is not None:
-        config = config.with_changes(ground={"mounting": {"height": request.height}})
+    config, mounting = request.settings(), ReadOptions(mounting=request.mounting).T_vehicle_sensor()
+    if mounting is not None and (len(request.clouds) > 1 or request.height is not None):
+        raise InputError("--mounting: found --height or several topics, expected one topic alone; TF mounts several")
     options = NodeOptions(
         clouds=checked_topics(request.clouds),
         odometry=request.odometry,
         frames=FrameNames(world=request.world, vehicle=request.vehicle),
         on_road=request.on_road,
+        T_vehicle_sensor=mounting,
         prefix="/" + request.prefix.strip("/"),
         occupancy=request.occupancy,
     )

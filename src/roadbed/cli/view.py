@@ -13,6 +13,15 @@ import typer
 from roadbed.cli.options import Occupancy, Request, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, until_stopped
 
+_SETTLED = 15  # frames after which velocities are known
+
+
+def opening_frame(scans: Any) -> int:
+    """The frame to open a recording at, so that moving objects are shown; 0 for a live source and single scans."""
+    from roadbed.sources.source import is_live
+
+    return 0 if is_live(scans) or not scans.sequential else min(_SETTLED, len(scans) - 1)
+
 
 @expand_options
 def view(
@@ -59,6 +68,7 @@ def view(
                 save_as=save_as,
                 occupancy=occupancy,
                 allow_hosts=allow_host or (),
+                frame=opening_frame(scans) if occupancy else 0,
             )
         )
         reach = "anyone with this address can control it" if viewer.is_open else "only this machine can reach it"

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import os
 import re
@@ -16,7 +17,9 @@ _RANGES = ("OFF", "LOCALHOST", "SUBNET", "SYSTEM_DEFAULT")
 _PEER = re.compile(r"[\w.:\[\]-]+", re.ASCII)
 _LAST_INDEX = 119  # of the participants of one domain and machine; the next port belongs to the next domain
 _PORTS, _PORTS_PER_DOMAIN = 7400, 250  # the RTPS standard's
-_SIOCGIFFLAGS, _IFF_MULTICAST = 0x8913, 0x1000  # Linux
+_SO_ATTACH_FILTER = 26  # Linux; a program of classic BPF, as (code, jump if true, jump if false, value)
+_LOAD_INTERFACE, _ACCEPT, _DROP = (0x20, 0, 0, 0xFFFFF008), (0x06, 0, 0, 0xFFFFFFFF), (0x06, 0, 0, 0)
+_SIOCGIFFLAGS, _IFF_UP, _IFF_LOOPBACK, _IFF_MULTICAST = 0x8913, 0x1, 0x8, 0x1000  # Linux
 
 # Loopback carries packets of 64 kB: a cloud of 3 MB is 47 of them instead of 2,300.
 _LARGE_PACKETS = "<MaxMessageSize>65500B</MaxMessageSize><FragmentSize>65000B</FragmentSize>"
@@ -65,7 +68,7 @@ class Network:
 
 
 def keep_on_loopback(domain: int) -> None:
-    """Bind this process's sockets of a domain to the device `lo`.
+    """Let this process's sockets of a domain receive from this machine only.
 
     Cyclone DDS receives at 0.0.0.0 whatever interface it is configured for.
     """
@@ -81,7 +84,7 @@ def keep_on_loopback(domain: int) -> None:
             address, port = found.getsockname()
             if address == "0.0.0.0" and first <= port < first + _PORTS_PER_DOMAIN:
                 try:
-                    found.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, b"lo")
+                    _receive_only_from_loopback(found)
                 except OSError as error:
                     raise DeviceError(
                         f"DDS domain {domain}: port {port} cannot be kept on loopback ({error.strerror}); "
@@ -89,18 +92,33 @@ def keep_on_loopback(domain: int) -> None:
                     ) from None
 
 
+def _receive_only_from_loopback(found: socket.socket) -> None:
+    """Drop packets that did not arrive on `lo`, by a filter of the kernel. SO_BINDTODEVICE would also drop packets of
+    this machine to the address of its network interface, which nodes of ROS 2 Iron and later use."""
+    code = struct.pack("HBBIHBBIHBBIHBBI", *_LOAD_INTERFACE, 0x15, 0, 1, socket.if_nametoindex("lo"), *_ACCEPT, *_DROP)
+    program = ctypes.create_string_buffer(code, len(code))
+    found.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, struct.pack("HP", 4, ctypes.addressof(program)))
+
+
 def _on_loopback(discovery: str) -> str:
-    # Where `lo` has multicast, other nodes on it use that for discovery, and have no ports to find by unicast.
-    multicast = "spdp" if _has_multicast("lo") else "false"
-    interface = "<Interfaces><NetworkInterface name='lo' multicast='default'/></Interfaces>"
-    return _domain(f"{interface}<AllowMulticast>{multicast}</AllowMulticast>{_LARGE_PACKETS}", discovery)
+    interfaces, multicast = "<NetworkInterface name='lo' multicast='default'/>", "false"
+    if _flags("lo") & _IFF_MULTICAST:  # other nodes on `lo` use it for discovery, and have no ports to find by unicast
+        multicast = "spdp"
+    elif _has_network():  # at its address nodes of ROS 2 Iron and later expect others; with multicast it would be used
+        interfaces += "<NetworkInterface autodetermine='true' multicast='false'/>"
+    general = f"<Interfaces>{interfaces}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>{_LARGE_PACKETS}"
+    return _domain(general, discovery)
 
 
-def _has_multicast(interface: str) -> bool:
+def _has_network() -> bool:
+    """Whether an interface other than loopback can be used."""
+    return any(_flags(name) & (_IFF_UP | _IFF_LOOPBACK) == _IFF_UP for _, name in socket.if_nameindex())
+
+
+def _flags(interface: str) -> int:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
         request = struct.pack("16sH14x", interface.encode(), 0)
-        flags = struct.unpack("16xH14x", fcntl.ioctl(asked, _SIOCGIFFLAGS, request))[0]
-    return bool(flags & _IFF_MULTICAST)
+        return int(struct.unpack("16xH14x", fcntl.ioctl(asked, _SIOCGIFFLAGS, request))[0])
 
 
 def _unicast(peers: list[str]) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
 from roadbed.core.errors import ConfigError, InputError, RoadbedError
+from roadbed.core.geometry import Pose
 from roadbed.io.foreign import foreign_errors
 from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
@@ -56,6 +57,7 @@ class NodeOptions:
     odometry: str | None = None  # nav_msgs/Odometry; None: the transform from `frames.world` to `frames.vehicle`
     frames: FrameNames = field(default_factory=FrameNames)
     on_road: bool = False  # the vehicle frame is at road level: TF gives the mounting of each sensor
+    T_vehicle_sensor: Pose | None = None  # m, of the only sensor over the road; None: from TF
     prefix: str = "/roadbed"
     occupancy: bool = True
 
@@ -131,12 +133,13 @@ class RosNode:
 
     def _mount(self, sensor: str, topic: str) -> None:
         """Pass the mounting from TF to the stream, or note that it is missing; the caller holds the lock."""
-        T_vehicle_sensor = self._transforms.between(self._options.frames.vehicle, sensor)
+        given = self._options.T_vehicle_sensor
+        T_vehicle_sensor = given or self._transforms.between(self._options.frames.vehicle, sensor)
         if T_vehicle_sensor is None:
             self._unmounted[sensor] = topic
         else:
             self._unmounted.pop(sensor, None)
-            self.stream.set_mounting(sensor, T_vehicle_sensor, over_road=self._options.on_road)
+            self.stream.set_mounting(sensor, T_vehicle_sensor, over_road=given is not None or self._options.on_road)
 
     def _take_transforms(self, message: Any) -> None:
         """Update mountings and, without an odometry topic, the pose if a transform of its chain has changed."""

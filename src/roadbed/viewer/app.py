@@ -21,7 +21,7 @@ HOST, PORT = "127.0.0.1", 8080
 
 
 class Viewer:
-    """Serves a page that shows `source`; all connected browsers share one view.
+    """Serves a page that shows `source`, opened at `frame`; all connected browsers share one view.
 
     The page is served under its own address and the names of `allow_hosts`; other machines need the token.
     """
@@ -37,15 +37,18 @@ class Viewer:
         save_as: str | Path = "roadbed.yaml",
         occupancy: bool = True,
         allow_hosts: Iterable[str] = (),
+        frame: int = 0,
     ) -> None:
         self._token = "" if is_loopback(host) else token_urlsafe(16)
-        self._server = start_server(host, port, Guard(host, allow_hosts, self._token))
+        self._server, self._relay = start_server(host, port, Guard(host, allow_hosts, self._token))
         try:
             self._player = Player(source, config or Config(), occupancy)
+            if frame:
+                self._player.seek(frame)
         except Exception:
             self._stop_server()
             raise
-        self.host, self.port = host, self._server.get_port()
+        self.host, self.port = host, self._relay.port
         self._server.gui.configure_theme(show_logo=False, show_share_button=False, control_width="large")
         self._server.gui.set_panel_label("Roadbed")
         self._server.initial_camera.position = (-24.0, -10.0, 15.0)
@@ -101,6 +104,7 @@ class Viewer:
     def _stop_server(self) -> None:
         with without_banner():
             self._server.stop()
+        self._relay.close()
 
     def __enter__(self) -> Viewer:
         return self

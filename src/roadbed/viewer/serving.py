@@ -4,51 +4,38 @@
 from __future__ import annotations
 
 import socket
-import threading
 from contextlib import redirect_stdout
 from io import StringIO
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from roadbed.core.errors import DeviceError, missing_extra
 from roadbed.io.web_guard import Guard, resolved
 
-_starting = threading.Lock()
+if TYPE_CHECKING:
+    from roadbed.io.web_relay import Relay
 
 
-def start_server(host: str, port: int, guard: Guard) -> Any:
-    """Start viser's server with every request checked by `guard`.
+def start_server(host: str, port: int, guard: Guard) -> tuple[Any, Relay]:
+    """viser's server at a random loopback address, and the relay in front of it that checks every request by `guard`.
 
-    viser has no hook for requests, but passes its handler to `websockets.asyncio.server.serve`, which is replaced while
-    the server starts. If a release of viser starts in another way, the server is stopped at once.
+    viser has no hook for requests.
     """
     try:
         import viser
-        from viser.infra import WebsockServer
-        from websockets.asyncio import server as websockets_server
+
+        from roadbed.io.web_relay import Relay, hidden_address
     except ImportError:
         raise missing_extra("viser", "view", "the viewer") from None
     _check_port(host, port)
-    serve, guarded = websockets_server.serve, False
-
-    def serve_guarded(handler: Any, *args: Any, **settings: Any) -> Any:
-        nonlocal guarded
-        if handler.__module__ == WebsockServer.__module__:  # another thread may start its own server
-            guarded = True
-            settings["process_request"] = guard.around(settings["process_request"])
-        return serve(handler, *args, **settings)
-
-    with _starting, without_banner():
-        websockets_server.serve = serve_guarded  # type: ignore[assignment, misc]
-        try:
-            server = viser.ViserServer(host=host, port=port, label="Roadbed", verbose=False)
-        finally:
-            websockets_server.serve = serve  # type: ignore[misc]
-    if not guarded:
-        server.stop()
-        raise DeviceError(
-            f"viser {viser.__version__} cannot be protected from foreign pages, expected a release like 1.1"
-        )
-    return server
+    relay, behind = Relay(host, port, guard, "viser-v"), hidden_address()
+    try:
+        with without_banner():
+            server = viser.ViserServer(host=behind, port=0, label="Roadbed", verbose=False)
+    except BaseException:
+        relay.abandon()
+        raise
+    relay.start((behind, server.get_port()), has_pages=True)
+    return server, relay
 
 
 def without_banner() -> redirect_stdout[StringIO]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import DeviceError, InputError
+from roadbed.core.frames import Label
 from roadbed.io.atomic import write_file
 
 Image = NDArray[np.uint8]
@@ -34,6 +35,29 @@ def save_animation(path: str | Path, images: Iterable[Image], frames_per_second:
         raise InputError(f"{path}: an animation ends in .gif or .mp4, found {path.suffix or 'no ending'!r}")
     write_file(path, data)
     return path
+
+
+def captioned(image: Image, text: str, has_cells: bool = True) -> Image:
+    """An image with the meaning of its colours below it, and a text at the right."""
+    from PIL import Image as Pillow
+    from PIL import ImageDraw, ImageFont
+
+    from roadbed.outputs.images import palette
+
+    entries = [palette.LABELS[label] for label in (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)]
+    entries += [("static", palette.STATIC), ("moving", palette.MOVING)] if has_cells else []
+    height, width, _ = image.shape
+    out = Pillow.new("RGB", (width, height + 24), "white")
+    out.paste(Pillow.fromarray(image))
+    draw, font, left = ImageDraw.Draw(out), ImageFont.load_default(13), 8.0
+    for name, colour in entries:
+        draw.rectangle((left, height + 7, left + 9, height + 16), fill=colour)
+        draw.text((left + 14, height + 4), name, fill="black", font=font)
+        left += 26 + draw.textlength(name, font=font)
+    while len(text) > 1 and draw.textlength(text, font=font) > width - 16 - left:
+        text = text[:-2].rstrip() + "\N{HORIZONTAL ELLIPSIS}"
+    draw.text((width - 8 - draw.textlength(text, font=font), height + 4), text, fill="#555555", font=font)
+    return np.asarray(out)
 
 
 def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from html import escape
 from importlib.resources import files
 from pathlib import Path
 from string import Template
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,7 @@ def report_html(run: RunSummary) -> str:
 def filled_page(*, made: datetime, **sections: str) -> str:
     """The page with its sections, HTML each."""
     page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
+    sections = {"configuration_note": "every parameter of this run, as YAML", **sections}
     return page.substitute(sections, version=escape(__version__), made=made.strftime("%Y-%m-%d %H:%M UTC"))
 
 
@@ -77,32 +79,39 @@ def _slider(run: RunSummary) -> str:
         {
             "index": slide.index,
             "image": data_url(slide.data, "webp"),
-            "text": _slide_text(run.frames[slide.index]),
+            "text": slide_text(run.frames[slide.index]),
         }
         for slide in run.slides
     ]
+    busiest = max(range(len(slides)), key=lambda i: run.frames[run.slides[i].index].objects or 0, default=0)
+    return slider("The run, frame by frame", slides, busiest, slide_key(run))
+
+
+def slider(title: str, slides: Sequence[Mapping[str, Any]], first: int, key: str, wipe: str = "") -> str:
+    """Images of frames to step through, opened at `first`; `wipe` is a control that divides two images of a frame."""
     # `<` is written as an escape so that no text can end the script element.
     data = json.dumps(slides).replace("<", "\\u003c")
     script = f'<script type="application/json" id="slides">{data}</script>'
     if not slides:
         return script
-    first = escape(str(slides[0]["image"]))
-    return f"""<h2>The run, frame by frame</h2>
-<figure><img id="slide" src="{first}" alt="">
-<figcaption>{_slide_key(run)}</figcaption></figure>
-<div class="player"><button id="play" type="button">Play</button>
-<input id="seek" type="range" min="0" max="{len(slides) - 1}" value="0" aria-label="frame">
+    image = escape(str(slides[first]["image"]))
+    second = f'<img id="other" src="{escape(str(slides[first]["other"]))}" alt=""><i></i>' if wipe else ""
+    return f"""<h2>{escape(title)}</h2>
+<figure><div class="pair"><img id="slide" src="{image}" alt="">{second}</div>
+<figcaption>{key}</figcaption></figure>
+{wipe}<div class="player"><button id="play" type="button">Play</button>
+<input id="seek" type="range" min="0" max="{len(slides) - 1}" value="{first}" aria-label="frame">
 <output id="which"></output></div>
 <p class="lead no-print">Arrow keys step, space plays, Home and End jump.</p>
 {script}"""
 
 
-def _slide_text(frame: FrameRecord) -> str:
+def slide_text(frame: FrameRecord) -> str:
     score = f", F1 {percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
     return f"frame {frame.index}{score}"
 
 
-def _slide_key(run: RunSummary) -> str:
+def slide_key(run: RunSummary) -> str:
     from roadbed.outputs.images import palette
 
     entries = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("overhang", palette.OVERHANG)]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
@@ -111,12 +111,13 @@ class RunRecorder:
         command: str = "",
         slides: int = 24,
         first: int = 0,
+        draw: Callable[..., NDArray[np.uint8]] | None = None,
     ) -> None:
         self.source, self.config, self.command = source, config, command
         self.title = title or _title(source)
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
-        self._most_slides = slides
+        self._most_slides, self._draw = slides, draw  # the image of a frame; None: `quick_image`
         self._first = first  # number of the first frame: a part of a run counts on from the part before it
         self._every = 1
         self._kernels = ready_kernels()
@@ -141,7 +142,7 @@ class RunRecorder:
         )
         self._frames.append(record)
         if self._most_slides and index % self._every == 0:
-            self._slides.append(Slide(index, webp_bytes(quick_image(ground, occupancy))))
+            self._slides.append(Slide(index, webp_bytes((self._draw or quick_image)(ground, occupancy))))
             self._drop_slides()
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
         return record
