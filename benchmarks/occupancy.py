@@ -2,7 +2,7 @@
 """Time per step of the occupancy, laid out as the many-core paper's table 1 and figures 7 and 8.
 
 A step is what the paper's is: eight sensors pooled, priors interpolated on a grid that turns with the vehicle, and the
-filter of the `paper` preset.
+filter of the `paper` preset. It starts from finished observation grids, or from the points of eight LiDARs.
 """
 
 from __future__ import annotations
@@ -14,21 +14,24 @@ from itertools import islice
 from time import perf_counter, process_time
 from typing import Any
 
+import numba
 import numpy as np
 
 from benchmarks.energy import Meter
 from benchmarks.occupancy_steps import steps_on
+from roadbed import GroundFilter, OccupancyFilter
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import DeviceError
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof.filter_device import Tuning
 from roadbed.occupancy.hsbof.model import FilterModel
+from roadbed.occupancy.programs import GROUP
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.opencl import OpenclBackend
+from roadbed.sources import open_source
 
 SENSORS = 8  # LiDARs pooled in the paper
 FIELD_OF_VIEW = math.radians(110)  # of each, all around the vehicle
@@ -49,6 +52,7 @@ TASKS = {
     "resampling": ("give_birth", "resample", "normalise"),
     "multi_sensor_fusion": ("fuse",),
 }
+EIGHT_LIDARS = "sim:city?sensor=lux8"
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class Timing:
 
 def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int = 12) -> dict[str, Any]:
     """`rows`: table 1; `default_filter`: the same with our default filter; `figure_7`: per task against particles;
-    `figure_8`: against resolution; on accelerators also how the work is laid out, and `figure_9`."""
+    `figure_8`: against resolution; `from_points`: table 1 with the observation grids made of points; `figure_9`:
+    against cores; on accelerators also how the work is laid out."""
     paper, default = Config.preset("paper").occupancy, OccupancyConfig()
     meter = Meter(backend.device)
 
@@ -99,44 +104,81 @@ def bench_occupancy(backend: Backend | CpuBackend, steps: int = 30, warm_up: int
         "default_filter": rows(default, *PAPER_TABLE_1, energy=meter),
         "figure_7": rows(paper, *((count, 0.2) for count in FIGURE_7_PARTICLES)),
         "figure_8": rows(paper, *((19_000, resolution) for resolution in FIGURE_8_RESOLUTIONS)),
+        "from_points": [time_from_points(*case, steps, warm_up, backend) for case in PAPER_TABLE_1],
     }
-    if not isinstance(backend, CpuBackend):
-        out |= layouts(backend, steps, warm_up)
-    return out
+    return out | (threads(steps, warm_up) if isinstance(backend, CpuBackend) else layouts(backend, steps, warm_up))
+
+
+def time_from_points(
+    particles: int, resolution: float, steps: int, warm_up: int, backend: Backend | CpuBackend
+) -> dict[str, Any]:
+    """The occupancy filter of the `paper` preset on simulated scans of eight LiDARs: an observation grid of each one's
+    points, fusion, filter. The ground is given."""
+    changes = {"grid": {"spacing": resolution}, "filter": {"particles": particles}}
+    config = Config.preset("paper").with_changes(occupancy=changes)
+    ground, occupancy = GroundFilter(config), OccupancyFilter(config, backend)
+    took, observing = [], []
+    for number, scan in enumerate(open_source(f"{EIGHT_LIDARS}&frames={steps + warm_up}")):
+        segmented = ground(scan)
+        begin = perf_counter()
+        frame = occupancy(scan, segmented)
+        if number >= warm_up:
+            took.append(perf_counter() - begin)
+            observing.append(frame.timings.get("observe", math.nan))
+    return {
+        "particles": particles,
+        "resolution_m": resolution,
+        "points": len(scan),
+        "step_ms": 1e3 * float(np.median(took)),
+        "best_ms": 1e3 * min(took),
+        "observe_ms": 1e3 * float(np.median(observing)),  # on accelerators not known by itself
+        "paper_many_core_ms": PAPER_TABLE_1[particles, resolution],
+    }
+
+
+def threads(steps: int, warm_up: int) -> dict[str, Any]:
+    """`figure_9` on the CPU: the same work by 1, 2, 4 ... threads."""
+    paper, before = Config.preset("paper").occupancy, numba.get_num_threads()
+    rows: list[dict[str, Any]] = []
+    try:
+        for count in powers_of_two(before):
+            numba.set_num_threads(count)
+            timing = time_steps(paper, *LAYOUT_CASE, steps, warm_up)
+            rows.append({"units": count, "step_ms": timing.step_ms, "best_ms": timing.best_ms, **timing.tasks_ms})
+    finally:
+        numba.set_num_threads(before)
+    return {"figure_9": _with_speed_up(rows)}
+
+
+def _with_speed_up(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Against the first row, of the whole step and of the task that the paper draws."""
+    names = {"step_speed_up": "step_ms", "measurement_update_speed_up": "measurement_update"}
+    return [row | {name: rows[0][of] / row[of] for name, of in names.items()} for row in rows]
 
 
 def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
     """The same work laid on the device in other ways: scheduling, work-groups, and on fewer compute units."""
     paper = Config.preset("paper").occupancy
 
-    def timing(place: Backend, **tuning: Any) -> dict[str, float]:
-        found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, Tuning(**tuning))
-        return {
-            "step_ms": found.step_ms,
-            "best_ms": found.best_ms,
-            "processor_ms": found.processor_ms,
-            **found.tasks_ms,
-        }
+    def timing(place: Backend, **layout: Any) -> dict[str, float]:
+        found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, **layout)
+        whole = {"step_ms": found.step_ms, "best_ms": found.best_ms, "processor_ms": found.processor_ms}
+        return whole | found.tasks_ms
 
-    found: dict[str, Any] = {
+    parts: list[dict[str, Any]] = []
+    for units in powers_of_two(backend.device.units) if backend.device.backend == "opencl" else ():
+        try:
+            parts.append({"units": units, **timing(OpenclBackend(backend.device, units))})
+        except DeviceError:
+            break  # a device that cannot be divided
+    return {
         "scheduling": [
-            {"scheduling": name, **timing(backend, parallel=name == "parallel")} for name in ("sequential", "parallel")
+            {"scheduling": name, **timing(backend, concurrent=name == "parallel")}
+            for name in ("sequential", "parallel")
         ],
         "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
-        "figure_9": [],
+        "figure_9": _with_speed_up(parts),
     }
-    if backend.device.backend == "opencl":
-        for units in powers_of_two(backend.device.units):
-            try:
-                part = OpenclBackend(backend.device, units)
-            except DeviceError:
-                break  # a device that cannot be divided
-            row = {"units": units, **timing(part)}
-            first = found["figure_9"][0] if found["figure_9"] else row
-            for name in ("step_ms", "measurement_update"):
-                row[f"{name.removesuffix('_ms')}_speed_up"] = first[name] / row[name]
-            found["figure_9"].append(row)
-    return found
 
 
 def powers_of_two(most: int) -> list[int]:
@@ -151,18 +193,20 @@ def time_steps(
     steps: int,
     warm_up: int,
     backend: Backend | CpuBackend | None = None,
-    tuning: Tuning | None = None,
+    group: int = GROUP,
+    concurrent: bool = False,
     energy: Meter | None = None,
 ) -> Timing:
     """A drive at constant speed round a bend, past walls, with cars around, on the paper's grid.
 
-    Every other step is timed as a whole, the others by their parts.
+    Every other step is timed as a whole, the others by their parts. `group`: work-items per work-group; `concurrent`:
+    on a device tasks that do not wait for each other may run at the same time (the paper's figure 6).
     """
     length, width = _extent()
     cells = Cells(round(width / resolution), round(length / resolution), resolution)
     fusion = Config.preset("paper").occupancy.fusion
     filter_ = FilterModel.of(config.with_changes(filter={"particles": particles}))
-    stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, tuning)
+    stage = steps_on(backend or CpuBackend(), cells, fusion, filter_, group, concurrent)
     motion = _motion(width)
     totals: list[float] = []
     processor: list[float] = []

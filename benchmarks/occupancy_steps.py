@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 
@@ -16,16 +16,28 @@ from roadbed.occupancy.fusion.fuse import Fusion
 from roadbed.occupancy.fusion.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof.buffers import ObservationBuffers
 from roadbed.occupancy.hsbof.filter import Hsbof
-from roadbed.occupancy.hsbof.filter_device import HsbofDevice, Tuning
+from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from roadbed.runtime import primitives
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.graphs import CommandGraph
 
 Given = tuple[float, GridMotion, tuple[float, float]]  # seconds since the last step, the grid's motion, own velocity
 
-
+# The paper's figure 6: what each task waits for. Fusion, particles and priors do not wait for each other.
+FIGURE_6 = {
+    "fuse": (),
+    "propagate_particles": (),
+    "reorder_particles": ("propagate_particles",),
+    "propagate_priors": (),
+    "update_measurement": ("fuse", "reorder_particles", "propagate_priors"),
+    "estimate_velocities": ("update_measurement",),
+    "give_birth": ("estimate_velocities",),
+    "resample": ("give_birth",),
+    "normalise": ("resample",),
+}
 _LAYERS = Observation._fields
 
 
@@ -47,11 +59,12 @@ def steps_on(
     cells: Cells,
     fusion: FusionConfig,
     filter_: FilterModel,
-    tuning: Tuning | None = None,
+    group: int,
+    concurrent: bool,
 ) -> Steps:
     if isinstance(backend, CpuBackend):
         return _CpuSteps(cells, fusion, filter_)
-    return _DeviceSteps(backend, cells, fusion, filter_, tuning)
+    return _DeviceSteps(backend, cells, fusion, filter_, group, concurrent)
 
 
 class _CpuSteps:
@@ -79,17 +92,24 @@ class _CpuSteps:
 
 
 class _DeviceSteps:
-    """Reports lie on the device already, where the observation leaves them."""
+    """Reports lie on the device already, where the observation leaves them. `concurrent`: as in FIGURE_6."""
 
     def __init__(
-        self, backend: Backend, cells: Cells, fusion: FusionConfig, filter_: FilterModel, tuning: Tuning | None
+        self,
+        backend: Backend,
+        cells: Cells,
+        fusion: FusionConfig,
+        filter_: FilterModel,
+        group: int,
+        concurrent: bool,
     ) -> None:
         self.backend = backend
         self._fusion = FusionDevice(backend, cells, fusion)
         self._registration = RegistrationDevice(backend, cells, filter_.registration)
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         shape = cells.rows, cells.columns
-        self._filter = HsbofDevice(backend, shape, cells.spacing, filter_, given=given, tuning=tuning)
+        self._filter = HsbofDevice(backend, shape, cells.spacing, filter_, given=given, group=group)
+        self._concurrent, self._graph = concurrent, cast("CommandGraph | None", None)
         self._buffers: list = []
 
     def pack(self, reports: Mapping[str, Observation]) -> Any:
@@ -111,10 +131,22 @@ class _DeviceSteps:
 
     def step(self) -> None:
         time, reports, (dt, motion, ego_velocity) = self._now
-        fused = self._fusion(time, reports)
-        self._registration(fused, dt, motion, self._filter._buffers.layers)
-        self._filter.step(dt, motion, ego_velocity)
+        if self._concurrent:
+            self._fusion.prepare(time, reports)
+            self._filter.describe(dt, motion, ego_velocity)
+            self._graph = self._graph or self._figure_6(reports)
+            self._graph.run()
+        else:
+            fused = self._fusion(time, reports)
+            self._registration(fused, dt, motion, self._filter._buffers.layers)
+            self._filter.step(dt, motion, ego_velocity)
         self.backend.finish()
+
+    def _figure_6(self, reports: Reports) -> CommandGraph:
+        """Fusion and filter in one graph; this schedule has no place for a registration."""
+        assert not self._filter.model.registration.enabled
+        launches = [self._fusion.launch(reports), *self._filter.launches()]
+        return self.backend.graph(self._filter.program, launches, FIGURE_6)
 
     def phases(self) -> dict[str, float]:
         """Of the filter as the device's own clock has them; fusion and registration with the host waiting for each."""

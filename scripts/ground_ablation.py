@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """What each addition to the ground's labels is worth: F1 on real scans, and low obstacles found in the simulator.
 
-python scripts/ground_ablation.py [FOLDER]      # a folder of real scans laid out as docs/data.md says
+python scripts/ground_ablation.py [--in-order] [FOLDER]      # a folder of real scans laid out as docs/data.md says
+
+Each rule is removed from the default; with --in-order each addition is made to the published method, on top of those
+before it.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
@@ -35,6 +40,24 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "without coarse_start": {"without": ["coarse_start"], "stcrf": {"iterations": 10}},
     "all points of a node": {"stcrf": {"points_per_node": 0}},
 }
+
+
+def additions() -> Iterator[tuple[str, Config]]:
+    """From the `paper` preset to the default, one addition at a time."""
+    default, rules = Config(), get_args(GroundRule)
+    values = {
+        "mounting estimated": {"mounting": {"estimate": True}},
+        "lattice of 160 x 160 m": {"stcrf": {"length": 160.0, "width": 160.0}},
+        "slopes up to 0.8, labels up to 0.25 m": {"stcrf": {"slope_limit": 0.8}, "labels": {"threshold": 0.25}},
+    }
+    config = Config.preset("paper")
+    for name, changes in values.items():
+        config = config.with_changes(ground=changes)
+        yield name, config
+    for number, rule in enumerate(rules, 1):
+        config = config.with_changes(ground={"without": rules[number:]})
+        yield f"+ {rule}", config
+    yield "+ 128 points per node, 6 iterations: default", default
 
 
 def real_scans(folder: Path) -> dict[str, list[tuple[np.ndarray, np.ndarray]]]:
@@ -66,8 +89,7 @@ def low_obstacles(frames: int = 8) -> list[tuple[np.ndarray, np.ndarray]]:
     return scans
 
 
-def measure(name: str, changes: dict[str, Any], scans: Any, obstacles: Any) -> None:
-    config = Config().with_changes(ground=changes)
+def measure(name: str, config: Config, scans: Any, obstacles: Any) -> None:
     ground = roadbed.GroundFilter(config)
     scores = [np.mean([f1(ground(points).is_ground, classes) for points, classes in scans[s]]) for s in SCENES]
     mean = np.average(scores, weights=[weight for _, _, weight in SCENES.values()])
@@ -79,14 +101,19 @@ def measure(name: str, changes: dict[str, Any], scans: Any, obstacles: Any) -> N
 
 def main() -> None:
     default = os.environ.get("ROADBED_DATA", str(Path(__file__).parent.parent.parent / "shared" / "data"))
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else default)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(default))
+    parser.add_argument("--in-order", action="store_true")
+    options = parser.parse_args()
+    folder = options.folder
     if not folder.is_dir():
         sys.exit(f"{folder}: no such folder; give one with real scans")
+    removed = ((name, Config().with_changes(ground=changes)) for name, changes in VARIANTS.items())
     scans, obstacles = real_scans(folder), low_obstacles()
     print("| F1 (patchwork++), % | " + " | ".join(SCENES) + " | mean | low obstacles found, % |")
     print("|---" * (len(SCENES) + 3) + "|")
-    for name, changes in VARIANTS.items():
-        measure(name, changes, scans, obstacles)
+    for name, config in additions() if options.in_order else removed:
+        measure(name, config, scans, obstacles)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from roadbed import Config
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.runtime.cpu_backend import CpuBackend
-from tests.devices import DRIVERS, backend
+from tests.devices import ACCELERATORS, DRIVERS, accelerator, backend
 
 
 def test_a_step_of_the_occupancy_is_the_papers():
@@ -33,7 +33,7 @@ def test_a_step_of_the_occupancy_is_the_papers():
     assert len({report.probability.tobytes() for report in reports.values()}) == 8
     paper = Config.preset("paper").occupancy
     model = FilterModel.of(paper.with_changes(filter={"particles": 1000}))
-    stage = steps_on(CpuBackend(), Cells(60, 100, 0.5), paper.fusion, model)
+    stage = steps_on(CpuBackend(), Cells(60, 100, 0.5), paper.fusion, model, 256, concurrent=False)
     stage.load(0.0, stage.pack(reports), (TIME_STEP, _motion(30.0), (OWN_SPEED, 0.0)))
     parts = sorted(part for parts in TASKS.values() for part in parts)
     assert sorted(stage.phases()) == parts, "every part of a step belongs to one of the tasks"
@@ -56,13 +56,31 @@ def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way
     assert {"table-1.png", "figure-7.png", "figure-8.png"} <= drawn
     assert all((tmp_path / picture).stat().st_size > 5000 for picture in drawn)
     assert out["energy"]
+    (from_points,) = out["from_points"]
+    assert 0 < from_points["best_ms"] <= from_points["step_ms"]
+    assert from_points["points"] > 4000
     if name == "cpu":
         assert "scheduling" not in out
+        assert out["figure_9"][0]["units"] == out["figure_9"][0]["step_speed_up"] == 1
         return
     assert [row["scheduling"] for row in out["scheduling"]] == ["sequential", "parallel"]
     if name == "opencl" and place.device.kind == "cpu":
         assert [row["units"] for row in out["figure_9"]] == bench_module.powers_of_two(place.device.units)
         assert out["figure_9"][0]["step_speed_up"] == 1
+
+
+@pytest.mark.parametrize("name", ACCELERATORS)
+def test_the_parallel_schedule_gives_the_same_grid(name):
+    place, paper, cells = accelerator(name), Config.preset("paper").occupancy, Cells(60, 100, 0.5)
+    model = FilterModel.of(paper.with_changes(filter={"particles": 1000}))
+    stages = [steps_on(place, cells, paper.fusion, model, 256, concurrent=kind) for kind in (False, True)]
+    for number, reports in enumerate(_drive((60, 100), 0.5, 4)):
+        for stage in stages:
+            stage.load(number * TIME_STEP, stage.pack(reports), (TIME_STEP, _motion(30.0), (OWN_SPEED, 0.0)))
+            stage.step()
+    sequential, parallel = (stage._filter.layers for stage in stages)
+    assert sequential[1].max() > 0.1  # dynamic mass
+    np.testing.assert_array_equal(parallel, sequential)
 
 
 def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):

@@ -17,6 +17,7 @@ DATA_SHEETS = {
     "vlp16": (30_000, 1_200, -15.0, 15.0, 360.0, 10.0),
     "solid_state": (44_100, 0, -20.0, 5.0, 70.0, 10.0),
     "lux4": (2_550, 15, -1.2, 1.2, 85.0, 25.0),
+    "lux8": (5_100, 30, -1.2, 1.2, 85.0, 25.0),
 }
 
 
@@ -35,6 +36,14 @@ def test_data_sheet(name: str) -> None:
         lags = sensor.lags()
         assert lags.mean() == pytest.approx(0.0, abs=1e-12)
         assert np.ptp(lags) < 1 / rate
+
+
+def test_eight_lux_see_every_bearing_at_least_once_and_at_most_twice() -> None:
+    bearing = np.arange(0, 360, 0.1)
+    yaws = np.array([sensor.mount.yaw for sensor in load_rig("lux8").sensors])
+    seen = np.abs((bearing - yaws[:, None] + 180) % 360 - 180) <= 42.5
+    assert set(seen.sum(axis=0)) == {1, 2}
+    assert len(yaws) == 8
 
 
 def test_lux_rig_covers_160_degrees_in_front_and_85_behind() -> None:

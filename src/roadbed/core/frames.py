@@ -20,6 +20,7 @@ from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
+from roadbed.core.variance_cells import VarianceCells
 
 # A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
 Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
@@ -213,19 +214,6 @@ def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray
     return array
 
 
-@dataclass(frozen=True, eq=False)
-class VarianceCells:
-    """Statistics per cell of the method "variance", arrays of shape (rows, columns); NaN where a cell is empty."""
-
-    grid: Grid
-    count: NDArray[np.int32]  # points
-    mean: Float32  # m
-    variance: Float32  # m^2
-    lowest: Float32  # m
-    highest: Float32  # m
-    ground: NDArray[np.bool_]
-
-
 @dataclass(eq=False)
 class DeviceGround:
     """Results of a ground frame in the memory of its accelerator, for Roadbed's occupancy filter alone.
@@ -318,6 +306,23 @@ class GroundFrame(Drawable):
         if self.scan is None:
             raise InputError("this ground frame was made without keeping its scan")
         return self.T_grid_sensor @ self.scan.points
+
+
+class VarianceFrame(GroundFrame):
+    """A ground frame of the method "variance": its elevation, slope and variance are made when they are first read."""
+
+    @classmethod
+    def of(cls, **known: Any) -> VarianceFrame:
+        """From all other fields."""
+        frame = object.__new__(cls)
+        frame.__dict__.update(known)
+        return frame
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in ("elevation", "slope", "variance"):
+            raise AttributeError(f"GroundFrame has no attribute {name!r}")
+        self.__dict__[name] = getattr(self.cells, name)
+        return self.__dict__[name]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -9,8 +9,9 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import DeviceGround, VarianceCells
+from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32, Float64, Pose
+from roadbed.core.variance_cells import VarianceCells
 
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
 Outputs = Literal["host", "device", "both"]
@@ -106,9 +107,9 @@ class FrameOutput:
     label: NDArray[np.uint8]
     ground_probability: Float32
     height_above_ground: Float32
-    elevation: Float32
-    slope: Float32
-    variance: Float32
+    elevation: Any = None  # None: made of `cells` when it is read
+    slope: Any = None
+    variance: Any = None
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
     device: DeviceGround | None = None

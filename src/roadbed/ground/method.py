@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import GroundFrame, Label, Mounting, Moving, Scan
+from roadbed.core.frames import GroundFrame, Label, Mounting, Moving, Scan, VarianceFrame
 from roadbed.core.geometry import Grid, Pose
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import FrameOutput
@@ -45,27 +45,27 @@ class Segmented:
     def frame(self, scan: Scan) -> GroundFrame:
         """The frame of the original scan; `checked` adds diagnostics once it is complete."""
         output = self.output
-        return GroundFrame(
-            label=output.label,
-            ground_probability=output.ground_probability,
-            height_above_ground=output.height_above_ground,
-            grid=self.grid,
-            elevation=output.elevation,
-            slope=output.slope,
-            variance=output.variance,
-            T_grid_sensor=self.T_grid_sensor,
-            mounting=self.mounting,
-            scan=scan,
-            time=scan.time,
-            ego_mask=self.ego_mask,
-            T_world_grid=self.T_world_grid,
-            used_prior=self.used_prior,
-            has_origin=self.has_origin,
-            cells=output.cells,
-            device=output.device,
-            diagnostics=self.diagnostics,
-            timings=self.timings,
-        )
+        known: dict[str, Any] = {
+            "label": output.label,
+            "ground_probability": output.ground_probability,
+            "height_above_ground": output.height_above_ground,
+            "grid": self.grid,
+            "T_grid_sensor": self.T_grid_sensor,
+            "mounting": self.mounting,
+            "scan": scan,
+            "time": scan.time,
+            "ego_mask": self.ego_mask,
+            "T_world_grid": self.T_world_grid,
+            "used_prior": self.used_prior,
+            "has_origin": self.has_origin,
+            "cells": output.cells,
+            "device": output.device,
+            "diagnostics": self.diagnostics,
+            "timings": self.timings,
+        }
+        if output.cells is not None:
+            return VarianceFrame.of(**known)
+        return GroundFrame(elevation=output.elevation, slope=output.slope, variance=output.variance, **known)
 
 
 def checked(frame: GroundFrame) -> GroundFrame:
@@ -89,7 +89,7 @@ def _low_outliers(label: Any) -> tuple[str, ...]:
     """Diagnostic about a scan with a notable share of returns below the ground."""
     if not isinstance(label, np.ndarray):
         return ()
-    count = np.count_nonzero(label == Label.LOW_OUTLIER)
+    count = np.count_nonzero(label == np.uint8(Label.LOW_OUTLIER))  # an enum member would be compared as int64
     if count < _LOW_SHARE * len(label):
         return ()
     share = f"{count} returns ({100 * count / len(label):.1f} %) lie below the ground"

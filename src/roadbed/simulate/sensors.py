@@ -160,31 +160,39 @@ def solid_state() -> Rig:
     return Rig.of(sensor)
 
 
-def lux4() -> Rig:
-    """Four Ibeo LUX, 4 layers of 85 degrees each: three look over 160 degrees in front, one behind; 25 Hz."""
-
-    def lux(name: str, x: float, y: float, yaw: float) -> Sensor:
-        return Sensor(
-            name=name,
-            elevations=(1.2, 0.4, -0.4, -1.2),
-            columns=160,
-            azimuth_start=42.5,
-            azimuth_end=-42.5,
-            rate=25.0,
-            duty=85 / 360,
-            range_min=0.3,
-            range_max=200.0,
-            range_10_percent=50.0,
-            range_noise=0.04,
-            mount=Mount(x=x, y=y, z=0.6, yaw=yaw, pitch=1.2),
-        )
-
-    return Rig.of(
-        lux("lux_left", 1.85, 0.6, 37.5),
-        lux("lux_middle", 2.05, 0.0, 0.0),
-        lux("lux_right", 1.85, -0.6, -37.5),
-        lux("lux_rear", -2.05, 0.0, 180.0),
+def _lux(name: str, x: float, y: float, yaw: float) -> Sensor:
+    """Ibeo LUX: 4 layers of 85 degrees, 25 Hz."""
+    return Sensor(
+        name=name,
+        elevations=(1.2, 0.4, -0.4, -1.2),
+        columns=160,
+        azimuth_start=42.5,
+        azimuth_end=-42.5,
+        rate=25.0,
+        duty=85 / 360,
+        range_min=0.3,
+        range_max=200.0,
+        range_10_percent=50.0,
+        range_noise=0.04,
+        mount=Mount(x=x, y=y, z=0.6, yaw=yaw, pitch=1.2),
     )
+
+
+def lux4() -> Rig:
+    """Four Ibeo LUX: three look over 160 degrees in front, one behind."""
+    return Rig.of(
+        _lux("lux_left", 1.85, 0.6, 37.5),
+        _lux("lux_middle", 2.05, 0.0, 0.0),
+        _lux("lux_right", 1.85, -0.6, -37.5),
+        _lux("lux_rear", -2.05, 0.0, 180.0),
+    )
+
+
+def lux8() -> Rig:
+    """Eight Ibeo LUX around the vehicle, 45 degrees apart: as many LiDARs as the many-core paper fuses."""
+    turns = np.arange(8) * 45.0
+    x, y = 2.05 * np.cos(np.radians(turns)), 0.9 * np.sin(np.radians(turns))
+    return Rig.of(*(_lux(f"lux_{k}", float(x[k]), float(y[k]), float(turn)) for k, turn in enumerate(turns)))
 
 
 SENSORS = {
@@ -194,6 +202,7 @@ SENSORS = {
     "vlp16": vlp16,
     "solid_state": solid_state,
     "lux4": lux4,
+    "lux8": lux8,
 }
 
 

@@ -122,10 +122,13 @@ class CommandGraphs:
         groups = 4 * device.units  # work-groups for nodes that more than LANES work-items share
         shape = self._runs if device.lanes == 1 else (groups + -(-self._nodes * device.lanes // GROUP), GROUP)
         levels = (b.segments, b.sorted, b.lists, b.cursors, b.levels, capacity, np.int32(groups))
-        mark = (b.frames, b.located, b.segments, b.sorted, b.levels, b.non_ground, b.cursors, capacity)
+        low_returns = b.rank  # which is not needed any more once the points are sorted
+        low = (b.frames, b.located, b.segments, b.levels, b.non_ground, low_returns, b.cursors, capacity)
+        mark = (b.frames, b.located, b.segments, b.sorted, b.levels, low_returns, b.non_ground, b.cursors, capacity)
         return [
             self._launch("find_levels", shape, *levels),
-            self._launch("mark_isolated", self._over_points, *mark),
+            self._launch("list_low_returns", self._over_points, *low),
+            self._launch("mark_isolated", self._runs if device.lanes == 1 else (8 * device.units, GROUP), *mark),
             self._launch("settle_isolated", self._over_points, b.frames, b.non_ground, b.cursors, capacity),
         ]
 

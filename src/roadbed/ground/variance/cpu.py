@@ -10,25 +10,18 @@ import numpy as np
 
 from roadbed.config.ground import VarianceConfig
 from roadbed.core.device_arrays import to_host
-from roadbed.core.frames import VarianceCells
 from roadbed.core.memory import check_memory
 from roadbed.core.timing import timed
+from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
-from roadbed.ground.variance.model import lattice_of, output_of
-from roadbed.ground.variance.variance_cpu import (
-    PHASES,
-    SORT_PHASES,
-    Cells,
-    GridRules,
-    SortedHeights,
-    classify,
-    sort_heights,
-)
+from roadbed.ground.variance.model import lattice_of
+from roadbed.ground.variance.variance_cpu import PHASES, SORT_PHASES, GridRules, Room, classify, sort_heights
 from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.progress import announce
 
 F = np.float32
-_BYTES_PER_CELL = 60  # counts per thread, statistics, the arrays of one returned frame
+_BYTES_PER_CELL = 60  # counts per thread, and the layers of a frame where they are read
+_FEW_POINTS = 8192  # below, waking a second thread takes longer than it saves
 
 
 class VarianceCpu:
@@ -48,30 +41,39 @@ class VarianceCpu:
             F(config.min_variance_threshold),
             F(config.height_threshold.ground),
         )
-        self._count = np.zeros((numba.get_num_threads(), self.grid.size), np.int32)
-        self._start = np.zeros(self.grid.size + 1, np.int32)
-        self._cell = np.empty(0, np.int32)
-        self._heights = np.empty(0, F)
+        self._room = self._make_room(0)
+
+    def _make_room(self, points: int) -> Room:
+        slices, cells = numba.get_num_threads(), self.grid.size
+        return Room(
+            count=np.zeros((slices, cells), np.int32),
+            touched=np.empty((slices, points), np.int32),
+            touched_count=np.zeros(slices, np.int32),
+            number=np.full(cells, -1, np.int32),
+            variance=np.full(cells, -1, F),
+            occupied=np.empty(points, np.int32),
+            start=np.zeros(points + 1, np.int32),
+            z=np.empty(points, F),
+            place=np.empty(points, np.int32),
+            occupied_count=np.zeros(1, np.int32),
+        )
 
     def frame(self, points: Any) -> FrameOutput:
         points = to_host(points)
-        count = len(points)
-        if count > len(self._cell):
-            self._cell = np.empty(int(count * 1.25) + 1, np.int32)
-            self._heights = np.empty(len(self._cell), F)
-        label, probability, height = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
-        shape, size = self.grid.shape, self.grid.size
-        mean, variance, lowest, highest = (np.empty(size, F) for _ in range(4))
-        cells = Cells(mean, variance, lowest, highest, np.empty(size, np.bool_))
-        heights = SortedHeights(self._start, self._heights, self._cell[:count])
-        timings: dict[str, float] = {}
+        count, timings = len(points), dict[str, float]()
+        if count > len(self._room.place):
+            self._room = self._make_room(count + count // 4)
+        room, alone = self._room, count < _FEW_POINTS
         with timed(timings, "sort"):
-            parallel_region(sort_heights, SORT_PHASES, points, self._rules, self._count, heights)
+            parallel_region(sort_heights, SORT_PHASES, points, self._rules, room, single_thread=alone)
+        occupied = int(room.occupied_count[0])
+        mean, variance, lowest, highest = np.empty((4, occupied), F)
+        counts, is_ground = np.empty(occupied, np.int32), np.empty(occupied, np.bool_)
+        cells = OccupiedCells(room.occupied[:occupied].copy(), counts, mean, variance, lowest, highest, is_ground)
+        labels = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
         with timed(timings, "classify"):
-            parallel_region(classify, PHASES, points, heights, self._rules, cells, (label, probability, height))
-        layers = (layer.reshape(shape) for layer in cells)
-        statistics = VarianceCells(self.grid, np.diff(self._start).reshape(shape), *layers)
-        return output_of(statistics, (label, probability, height), timings)
+            parallel_region(classify, PHASES, points, room, self._rules, cells, labels, single_thread=alone)
+        return FrameOutput(*labels, timings=timings, cells=VarianceCells(self.grid, cells))
 
     def profile(self, points: Any) -> dict[str, float]:
         return self.frame(points).timings

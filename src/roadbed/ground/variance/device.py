@@ -8,21 +8,10 @@ from typing import Any
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
-from roadbed.core.frames import VarianceCells
 from roadbed.core.timing import timed
+from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
-from roadbed.ground.variance.model import (
-    CELL_LAYERS,
-    FRAME,
-    GROUP,
-    HEIGHT,
-    PROBABILITY,
-    SIZE_CLASSES,
-    TILE,
-    lattice_of,
-    output_of,
-    program,
-)
+from roadbed.ground.variance.model import FRAME, GROUP, SIZE_CLASSES, TILE, lattice_of, program
 from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
 from roadbed.runtime.graphs import Launch
@@ -35,15 +24,13 @@ class VarianceDevice:
 
     def __init__(self, backend: Backend, config: VarianceConfig) -> None:
         self.backend, self.grid = backend, lattice_of(config)
-        self.wanted = PROBABILITY | HEIGHT | CELL_LAYERS
         self._program = backend.build(program(config))
         zeros, cells = backend.zeros, self.grid.size
         self._counts, self._segments = zeros(cells, np.int32), zeros(2 * cells, np.int32)
-        self._cursors, self._lists = zeros(SIZE_CLASSES + 1, np.int32), zeros(SIZE_CLASSES * cells, np.int32)
+        self._cursors, self._lists = zeros(SIZE_CLASSES + 2, np.int32), zeros(SIZE_CLASSES * cells, np.int32)
         self._statistics, self._ground = zeros(4 * cells, np.float32), zeros(cells, np.uint8)
         self._frames = backend.staging_buffer(FRAME.itemsize)
-        self._cell_statistics = backend.output((1, 4, cells), np.float32)
-        self._cell_counts = backend.output((1, cells), np.int32)
+        self._occupied = backend.output((1, 1), np.int32)
         self._frame = np.zeros(1, FRAME)
         self.capacity = 0
         self._reserve(4096)
@@ -59,6 +46,8 @@ class VarianceDevice:
         self._grouped = zeros(2 * capacity, np.float32)  # padded to powers of two: less than twice the points
         self._label = output((1, capacity), np.uint8)
         self._probability, self._height = output((1, capacity), np.float32), output((1, capacity), np.float32)
+        listed = min(capacity, self.grid.size)
+        self._cells, self._cell_statistics = output((1, listed, 2), np.int32), output((1, listed, 4), np.float32)
         self.capacity = capacity
         self._graph = self.backend.graph(self._program, self._launches())
 
@@ -70,16 +59,16 @@ class VarianceDevice:
         over_tiles = -(-grid.columns // TILE) * -(-grid.rows // TILE)
         reducing = over_cells if device.lanes == 1 else 4 * device.units
         points, results = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
-        grouping = (self._segments, self._cursors, self._lists, self._statistics)
-        cells = (self._cell_statistics.buffer, self._cell_counts.buffer)
-        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer)
+        grouping = (self._segments, self._cursors, self._lists)
+        cells = (self._cursors, self._cells.buffer, self._cell_statistics.buffer)
+        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._occupied.buffer)
         phases = (
             ("assign", over_points, (self._frames, self._input_buffer, *points, self._counts, self._cursors)),
             ("group_cells", over_cells, (self._counts, *grouping)),
             ("scatter", over_points, (self._frames, *points, self._segments, self._grouped)),
-            ("reduce", reducing, (self._grouped, *grouping)),
+            ("reduce", reducing, (self._grouped, *grouping, self._statistics)),
             ("classify", over_tiles, (self._frames, self._segments, *results, *cells)),
-            ("label_points", over_points, (self._frames, *points, *results, *outputs)),
+            ("label_points", over_points, (self._frames, *points, *results, self._cursors, *outputs)),
         )
         return [Launch(kernel, groups, GROUP, arguments) for kernel, groups, arguments in phases]
 
@@ -104,7 +93,7 @@ class VarianceDevice:
         self._reserve(count)
         frame = self._frame
         frame["points"] = self.backend.bind(points, self._input_buffer)
-        frame["count"], frame["wanted"] = count, self.wanted
+        frame["count"] = count
         for name, output in self._outputs().items():
             frame[name] = output.addresses
         self.backend.enqueue(frame, self._frames)
@@ -114,18 +103,21 @@ class VarianceDevice:
             "label": self._label,
             "probability": self._probability,
             "height": self._height,
+            "cells": self._cells,
             "statistics": self._cell_statistics,
-            "counts": self._cell_counts,
+            "occupied": self._occupied,
         }
 
     def fetch(self) -> None:
         """Wait for the last scan's outputs."""
-        count = int(self._frame["count"][0])
+        fetch, count = self.backend.fetch, int(self._frame["count"][0])
         for output in (self._label, self._probability, self._height):
-            self.backend.fetch(output, 0, count)
-        if self.wanted & CELL_LAYERS:
-            self.backend.fetch(self._cell_statistics, 0, 4 * self.grid.size)
-            self.backend.fetch(self._cell_counts, 0, self.grid.size)
+            fetch(output, 0, count)
+        fetch(self._occupied, 0, 1)
+        self.backend.finish()
+        occupied = int(self._occupied.host[0, 0])
+        fetch(self._cells, 0, 2 * occupied)
+        fetch(self._cell_statistics, 0, 4 * occupied)
         self.backend.finish()
 
     def frame(self, points: Any) -> FrameOutput:
@@ -138,15 +130,16 @@ class VarianceDevice:
         count = int(points.shape[0])
         outputs = (self._label, self._probability, self._height)
         label, probability, height = (out.host[0, :count] for out in outputs)
-        return output_of(self._cells(), (label, probability, height), timings)
+        cells = VarianceCells(self.grid, self._occupied_cells())
+        return FrameOutput(label, probability, height, timings=timings, cells=cells)
 
     def _reallocate_outputs(self) -> None:
         """New host arrays for the results: the caller owns those of the last frame."""
-        outputs = (self._label, self._probability, self._height, self._cell_statistics)
-        self._label, self._probability, self._height, self._cell_statistics = self.backend.reallocated(outputs)
+        outputs = (self._label, self._probability, self._height, self._cell_statistics, self._cells)
+        new = self.backend.reallocated(outputs)
+        self._label, self._probability, self._height, self._cell_statistics, self._cells = new
 
-    def _cells(self) -> VarianceCells:
-        shape = self.grid.shape
-        mean, variance, lowest, highest = self._cell_statistics.host[0].reshape(4, *shape)
-        counts = self._cell_counts.host[0].reshape(shape)
-        return VarianceCells(self.grid, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
+    def _occupied_cells(self) -> OccupiedCells:
+        listed = slice(int(self._occupied.host[0, 0]))
+        cell, counts = self._cells.host[0, listed].T
+        return OccupiedCells(cell, counts >> 1, *self._cell_statistics.host[0, listed].T, (counts & 1).astype(np.bool_))

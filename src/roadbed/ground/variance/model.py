@@ -4,14 +4,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
-from roadbed.core.frames import Label, VarianceCells
+from roadbed.core.frames import Label
 from roadbed.core.geometry import Grid
-from roadbed.ground.engine import FrameOutput
 from roadbed.runtime.program import Program
 
 GROUP = 256
@@ -21,7 +19,6 @@ FARTHEST_HEIGHT = np.float32(1e4)  # m: heights beyond are not returns
 UNITS_PER_METRE, METRES_PER_UNIT = np.float32(2.0**24), np.float32(2.0**-24)  # of heights in integer sums
 MOST_SQUARES = np.float32(2.0**61)  # of a cell's deviations, in squared units
 UNKNOWN, GROUND, OBSTACLE = np.uint8(Label.UNKNOWN), np.uint8(Label.GROUND), np.uint8(Label.OBSTACLE)
-PROBABILITY, HEIGHT, CELL_LAYERS = 1, 2, 4  # bits: outputs computed in addition to the labels
 
 # Arguments of a frame for device kernels. An address of 0 stands for the engine's own buffer.
 FRAME = np.dtype(
@@ -30,10 +27,10 @@ FRAME = np.dtype(
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
-        ("statistics", np.uint64),  # layers of cells: mean, variance, lowest, highest
-        ("counts", np.uint64),  # per cell: twice its points, plus one when it is ground
+        ("cells", np.uint64),  # per cell with points: its index; twice its points, plus one when it is ground
+        ("statistics", np.uint64),  # of these cells: mean, variance, lowest, highest
+        ("occupied", np.uint64),  # how many there are
         ("count", np.int32),
-        ("wanted", np.int32),  # PROBABILITY | HEIGHT | CELL_LAYERS
     ],
     align=True,
 )
@@ -45,18 +42,6 @@ def lattice_of(config: VarianceConfig) -> Grid:
     columns = math.ceil((limits.x_max - limits.x_min) / spacing)
     rows = math.ceil((limits.y_max - limits.y_min) / spacing)
     return Grid(limits.x_min + spacing / 2, limits.y_min + spacing / 2, spacing, columns, rows)
-
-
-def output_of(cells: VarianceCells, per_point: tuple[Any, Any, Any], timings: dict[str, float]) -> FrameOutput:
-    """The frame's output: the elevation is the mean height of ground cells, slopes are unknown."""
-    return FrameOutput(
-        *per_point,
-        elevation=np.where(cells.ground, cells.mean, np.float32(np.nan)),
-        slope=np.broadcast_to(np.float32(np.nan), (*cells.grid.shape, 2)),
-        variance=cells.variance,
-        timings=timings,
-        cells=cells,
-    )
 
 
 def program(config: VarianceConfig) -> Program:
@@ -73,9 +58,6 @@ def program(config: VarianceConfig) -> Program:
         "UNKNOWN": UNKNOWN,
         "GROUND": GROUND,
         "OBSTACLE": OBSTACLE,
-        "PROBABILITY": PROBABILITY,
-        "HEIGHT": HEIGHT,
-        "CELL_LAYERS": CELL_LAYERS,
         "COLUMNS": grid.columns,
         "ROWS": grid.rows,
         "CELLS": grid.size,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Grid variance in the phases of the report. Heights are summed as integers of 2^-24 m, so that every backend gives the
-// same labels whatever the order of the points in a cell, without real precision. Twin: variance_cpu.py.
+// same labels whatever the order of the points in a cell, without double precision. Twin: variance_cpu.py.
 //
 // Cells are grouped in size classes by their number of points: 1, 2, 3-4, 5-8, 9-16, 17-32 (reduced by 1, 2, 4 .. 32
 // work-items) and more (LARGE: a whole work-group). Constants and VarianceFrame come from model.py.
@@ -11,7 +11,7 @@
 KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffer, GLOBAL int2 *cell_and_rank,
               GLOBAL float *heights, GLOBAL int *counts, GLOBAL int *cursors) {
     LOCAL_ARRAY float tile[3 * GROUP];
-    if (GROUP_ID == 0 && LOCAL_ID < SIZE_CLASSES + 1) cursors[LOCAL_ID] = 0;
+    if (GROUP_ID == 0 && LOCAL_ID < SIZE_CLASSES + 2) cursors[LOCAL_ID] = 0;
     GLOBAL const float *points = AT(const float, frame->points, input_buffer);
     int count = frame->count;
     for (int begin = GROUP_ID * LOCAL_SIZE; begin < count; begin += GLOBAL_SIZE) {
@@ -36,9 +36,8 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffe
 }
 
 // Phase 2: each cell reserves padded room for its heights and is appended to the list of its size class.
-// cursors: {cells in each size class.., next free index}.
-KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists,
-                   GLOBAL float4 *statistics) {
+// cursors: {cells in each size class.., next free index, cells with points}.
+KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists) {
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
     int cell = GLOBAL_ID;
@@ -56,7 +55,6 @@ KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursor
     segments[cell] = INT2(first + before, count);
     counts[cell] = 0;
     if (size_class >= 0) lists[size_class * CELLS + index] = cell;
-    else statistics[cell] = FLOAT4(NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER, NOT_A_NUMBER);
 }
 
 // Phase 3: heights into the room of their cells.
@@ -196,11 +194,12 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
 }
 
 // Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell is ground by its variance; one with too few
-// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points.
+// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points. Cells with
+// points are listed for the host, which so does not read all cells.
 #define TILE_STRIDE (TILE + 2)
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
-                GLOBAL uchar *ground, GLOBAL float *statistics_out, GLOBAL int *counts_out) {
+                GLOBAL uchar *ground, GLOBAL int *cursors, GLOBAL int2 *cells_out, GLOBAL float4 *statistics_out) {
     LOCAL_ARRAY float tile[TILE_STRIDE * TILE_STRIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
@@ -212,8 +211,10 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
     }
     BARRIER();
     int i = LOCAL_ID % TILE + 1, j = LOCAL_ID / TILE + 1;
-    int column = column0 + i, row = row0 + j;
-    if (column >= COLUMNS || row >= ROWS) return;
+    int column = column0 + i, row = row0 + j, cell = row * COLUMNS + column;
+    int points = column < COLUMNS && row < ROWS ? segments[cell].y : 0;
+    int index = append_to_list(cursors + SIZE_CLASSES + 1, points ? 0 : -1, 1);
+    if (!points) return;
     float own = tile[j * TILE_STRIDE + i];
     float sum = 0.0f;
     int n = 0;
@@ -223,25 +224,19 @@ KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, 
             if (other >= 0.0f) sum += other, ++n;
         }
     int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum < LARGEST_VARIANCE * (float)n;
-    int cell = row * COLUMNS + column;
     ground[cell] = (uchar)is_ground;
-    if (frame->wanted & CELL_LAYERS) {
-        GLOBAL float *layers = AT(float, frame->statistics, statistics_out);
-        float4 found = statistics[cell];
-        layers[cell] = found.x;
-        layers[CELLS + cell] = found.y;
-        layers[2 * CELLS + cell] = found.z;
-        layers[3 * CELLS + cell] = found.w;
-        AT(int, frame->counts, counts_out)[cell] = segments[cell].y * 2 + is_ground;
-    }
+    AT(int2, frame->cells, cells_out)[index] = INT2(cell, points * 2 + is_ground);
+    AT(float4, frame->statistics, statistics_out)[index] = statistics[cell];
 }
 
 // Phase 6: a point in a ground cell and within the tolerance of its mean height is ground. A work-item labels four points,
 // so that it writes whole words; buffers hold a multiple of four points.
 KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_and_rank, GLOBAL const float *heights,
-                    GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL uchar *labels,
-                    GLOBAL float *probabilities, GLOBAL float *heights_out) {
-    int count = frame->count, wanted = frame->wanted;
+                    GLOBAL const float4 *statistics, GLOBAL const uchar *ground, GLOBAL const int *cursors,
+                    GLOBAL uchar *labels, GLOBAL float *probabilities, GLOBAL float *heights_out,
+                    GLOBAL int *occupied_out) {
+    int count = frame->count;
+    if (GLOBAL_ID == 0) AT(int, frame->occupied, occupied_out)[0] = cursors[SIZE_CLASSES + 1];
     GLOBAL uint *words = (GLOBAL uint *)AT(uchar, frame->label, labels);
     GLOBAL float4 *probability = (GLOBAL float4 *)AT(float, frame->probability, probabilities);
     GLOBAL float4 *height = (GLOBAL float4 *)AT(float, frame->height, heights_out);
@@ -257,7 +252,7 @@ KERNEL label_points(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *cell_a
             four |= (uint)(cell < 0 ? UNKNOWN : is_ground ? GROUND : OBSTACLE) << (8 * k);
         }
         words[word] = four;
-        if (wanted & PROBABILITY) probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
-        if (wanted & HEIGHT) height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
+        probability[word] = FLOAT4(chance[0], chance[1], chance[2], chance[3]);
+        height[word] = FLOAT4(over[0], over[1], over[2], over[3]);
     }
 }

@@ -20,7 +20,6 @@ from roadbed.ground.variance.model import (
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import F
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
-from roadbed.runtime.primitives_cpu import cell_starts
 
 
 class GridRules(NamedTuple):
@@ -35,70 +34,106 @@ class GridRules(NamedTuple):
     tolerance: np.float32
 
 
-class SortedHeights(NamedTuple):
-    """Heights sorted by cell, those of cell c at start[c]..start[c + 1], and the cell of every point."""
+class Room(NamedTuple):
+    """Memory of the sort. What a frame has written per cell is cleared by the next one: cost follows the points."""
 
-    start: np.ndarray
-    z: np.ndarray
-    cell: np.ndarray
-
-
-class Cells(NamedTuple):
-    """Statistics per cell; see core.frames.VarianceCells."""
-
-    mean: np.ndarray
-    variance: np.ndarray
-    lowest: np.ndarray
-    highest: np.ndarray
-    ground: np.ndarray
+    count: np.ndarray  # (slices, cells) points of each slice in each cell, then where its next height goes
+    touched: np.ndarray  # (slices, points) cells with points of each slice
+    touched_count: np.ndarray  # (slices,)
+    number: np.ndarray  # (cells,) of each cell with points among them; -1: empty
+    variance: np.ndarray  # (cells,) m^2, of cells with enough points; -1: others
+    occupied: np.ndarray  # (points,) the cells with points
+    start: np.ndarray  # (points + 1,) where the heights of each of them begin
+    z: np.ndarray  # (points,) heights by cell
+    place: np.ndarray  # (points,) cell of each point, later its number; -1: none
+    occupied_count: np.ndarray  # (1,)
 
 
 @inner()
-def _assign(points, rules, cell, count, first, last):
+def _assign(points, rules, room, s, first, last):
     """Write the cell of each point of a slice; -1 outside the limits, for missing returns and for NaN."""
     limits, columns, per_metre = rules.limits, rules.columns, rules.cells_per_metre
+    count, touched, place = room.count[s], room.touched[s], room.place
+    found = np.int32(0)
     for i in range(first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
         inside = x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < FARTHEST_HEIGHT
         if inside and (x != F(0) or y != F(0) or z != F(0)):
             # Products, because not all devices round a float32 quotient correctly.
             column, row = np.int32((x - limits[0]) * per_metre), np.int32((y - limits[2]) * per_metre)
-            index = min(row, rules.rows - 1) * columns + min(column, columns - 1)
-            cell[i] = index
-            count[index] += 1
+            c = min(row, rules.rows - 1) * columns + min(column, columns - 1)
+            place[i] = c
+            if count[c] == 0:
+                touched[found] = c
+                found += 1
+            count[c] += 1
         else:
-            cell[i] = -1
+            place[i] = -1
+    room.touched_count[s] = found
 
 
 @merged()
-def _scatter(points, cell, count, z, first, last):
-    """Write the heights of a slice in cell order; `count` holds the next free index of each cell."""
+def _number(room):
+    """Number the cells with points, and turn the counts of slices into where their heights go."""
+    count, slices = room.count, room.count.shape[0]
+    found, total = np.int32(0), np.int32(0)
+    for s in range(slices):
+        for k in range(room.touched_count[s]):
+            c = room.touched[s, k]
+            if room.number[c] < 0:
+                room.number[c], room.occupied[found], room.start[found] = found, c, total
+                found += 1
+                for other in range(slices):
+                    here = count[other, c]
+                    if here > 0:  # a slice clears only the cells that it has touched
+                        count[other, c] = total
+                        total += here
+    room.start[found], room.occupied_count[0] = total, found
+
+
+@merged()
+def _scatter(points, room, s, first, last):
+    """Write the heights of a slice by cell, and the number of the cell of each point."""
+    count, z, place, number = room.count[s], room.z, room.place, room.number
     for i in range(first, last):
-        c = cell[i]
+        c = place[i]
         if c >= 0:
             z[count[c]] = points[i, 2]
             count[c] += 1
+            place[i] = number[c]
 
 
-SORT_PHASES = 3
+@merged()
+def _clear(room, s, slices):
+    """Forget what the last frame wrote per cell."""
+    for k in range(room.touched_count[s]):
+        room.count[s, room.touched[s, k]] = 0
+    occupied = room.occupied_count[0]
+    for k in range(s * occupied // slices, (s + 1) * occupied // slices):
+        room.number[room.occupied[k]] = -1
+        room.variance[room.occupied[k]] = F(-1)
+
+
+SORT_PHASES = 4
 
 
 @njit(nogil=True, cache=True)
-def sort_heights(tasks, points, rules, count, out):
-    """Phase 1: sort heights by cell with a stable counting sort; `count` has one row per slice of the points."""
-    slices, n = count.shape[0], points.shape[0]
+def sort_heights(tasks, points, rules, room):
+    """Phase 1: heights sorted by cell; `room.count` has one row per slice of the points."""
+    slices, n = room.count.shape[0], points.shape[0]
     for phase in range(SORT_PHASES):
-        parts = 1 if phase == 1 else slices
+        parts = 1 if phase == 2 else slices
         s = first_chunk(tasks, phase)
         while s < parts:
             first, last = s * n // slices, (s + 1) * n // slices
             if phase == 0:
-                count[s, :] = 0
-                _assign(points, rules, out.cell, count[s], first, last)
+                _clear(room, s, slices)
             elif phase == 1:
-                cell_starts(count, out.start)
+                _assign(points, rules, room, s, first, last)
+            elif phase == 2:
+                _number(room)
             else:
-                _scatter(points, out.cell, count[s], out.z, first, last)
+                _scatter(points, room, s, first, last)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -114,17 +149,14 @@ def _shift_of(low, high, n):
 
 
 @inner()
-def _describe(start, z, cells, first, last):
-    """Phase 2 for a range of cells: mean, population variance (second pass), extremes; NaN in empty cells.
+def _describe(room, cells, fewest, first, last):
+    """Phase 2 for a range of cells: mean, population variance (second pass), extremes.
 
     Sums are integers of 2^-24 m, so that every backend finds the same whatever the order of the points.
     """
-    mean, variance, lowest, highest = cells.mean, cells.variance, cells.lowest, cells.highest
+    start, z = room.start, room.z
     for c in range(first, last):
         n = start[c + 1] - start[c]
-        if n == 0:
-            mean[c] = variance[c] = lowest[c] = highest[c] = F(np.nan)
-            continue
         low = high = z[start[c]]
         total = squares = np.int64(0)
         for k in range(start[c], start[c + 1]):
@@ -136,36 +168,33 @@ def _describe(start, z, cells, first, last):
             off = (np.int64(z[k] * UNITS_PER_METRE) - middle) >> shift
             squares += off * off
         unit = F(1 << shift) * METRES_PER_UNIT
-        mean[c], variance[c] = F(middle) * METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
-        lowest[c], highest[c] = low, high
+        cells.mean[c], cells.variance[c] = F(middle) * METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
+        cells.count[c], cells.lowest[c], cells.highest[c] = n, low, high
+        if n >= fewest:
+            room.variance[cells.cell[c]] = cells.variance[c]
 
 
 @inner()
-def _is_ground(start, variance, c, rules):
+def _is_ground(variance, c, rules):
     """Phase 3: a cell is ground by its variance; one with too few points by the mean of its 3 x 3 patch."""
-    rows, columns, fewest, largest = rules.rows, np.int64(rules.columns), rules.fewest, rules.largest_variance
-    if start[c + 1] - start[c] >= fewest:
-        return variance[c] < largest
-    row, column = c // columns, c % columns
-    total, n = F(0), 0
-    for other_row in range(max(row - 1, 0), min(row + 2, rows)):
-        first = other_row * columns + max(column - 1, 0)
-        last = other_row * columns + min(column + 2, columns)
-        if start[last] - start[first] < fewest:  # most of the area is empty: one test per row, not three
-            continue
-        for other in range(first, last):
-            if start[other + 1] - start[other] >= fewest:
+    if variance[c] >= F(0):
+        return variance[c] < rules.largest_variance
+    row = c // rules.columns
+    column, total, n = c - row * rules.columns, F(0), 0
+    for y in range(max(row - 1, 0), min(row + 2, rules.rows)):
+        for other in range(y * rules.columns + max(column - 1, 0), y * rules.columns + min(column + 2, rules.columns)):
+            if variance[other] >= F(0):
                 total += variance[other]
                 n += 1
-    return n > 0 and total < largest * F(n)
+    return n > 0 and total < rules.largest_variance * F(n)
 
 
 @merged()
-def _label(points, heights, rules, cells, out, first, last):
+def _label(points, place, rules, cells, out, first, last):
     """Phase 4: label a range of points."""
     (label, probability, height), mean = out, cells.mean
     for j in range(first, last):
-        c = heights.cell[j]
+        c = place[j]
         label[j], probability[j], height[j] = UNKNOWN, F(0), F(np.nan)
         if c >= 0:
             label[j] = OBSTACLE
@@ -180,20 +209,22 @@ _PARTS = 64
 
 
 @njit(nogil=True, cache=True)
-def classify(tasks, points, heights, rules, cells, out):
-    """Phases 2 to 4: cell statistics, ground cells, labels. `out`: label, probability and height per point."""
-    start, n = heights.start, points.shape[0]
-    size = start.shape[0] - 1
+def classify(tasks, points, room, rules, cells, out):
+    """Phases 2 to 4: statistics of the cells with points (`OccupiedCells`), which are ground, labels.
+
+    `out`: label, probability and height per point.
+    """
+    size, n = cells.cell.shape[0], points.shape[0]
     for phase in range(PHASES):
         i = first_chunk(tasks, phase)
         while i < _PARTS:
             first, last = i * size // _PARTS, (i + 1) * size // _PARTS
             if phase == DESCRIBE:
-                _describe(start, heights.z, cells, first, last)
+                _describe(room, cells, rules.fewest, first, last)
             elif phase == CLASSIFY:
                 for c in range(first, last):
-                    cells.ground[c] = _is_ground(start, cells.variance, c, rules)
+                    cells.ground[c] = _is_ground(room.variance, cells.cell[c], rules)
             else:
-                _label(points, heights, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
+                _label(points, room.place, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
             i = next_chunk(tasks, phase)
         barrier(tasks, phase, _PARTS)

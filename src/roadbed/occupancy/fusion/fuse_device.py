@@ -106,8 +106,11 @@ class FusionDevice:
     def _graph(self, reports: Reports) -> CommandGraph:
         given = reports[1:]
         if self._recorded is None or any(a is not b for a, b in zip(self._recorded[0], given)):
-            groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
-            arguments = (self._step, self._parts, *given, self._grids, *self.fused)
-            graph = self.backend.graph(self._program, [Launch("fuse_cells", groups, GROUP, arguments)])
-            self._recorded = given, graph
+            self._recorded = given, self.backend.graph(self._program, [self.launch(reports)])
         return self._recorded[1]
+
+    def launch(self, reports: Reports) -> Launch:
+        """The kernel that fuses them, after `prepare`."""
+        groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
+        arguments = (self._step, self._parts, *reports[1:], self._grids, *self.fused)
+        return Launch("fuse_cells", groups, GROUP, arguments, phase="fuse", program=self._program)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -30,30 +30,11 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch
 
 _NAN_BITS = 0x7FC00000
-# The paper's figure 6: what each phase waits for. Particles and priors are propagated side by side.
-FIGURE_6 = {
-    "propagate_particles": (),
-    "reorder_particles": ("propagate_particles",),
-    "propagate_priors": (),
-    "update_measurement": ("reorder_particles", "propagate_priors"),
-    "estimate_velocities": ("update_measurement",),
-    "give_birth": ("estimate_velocities",),
-    "resample": ("give_birth",),
-    "normalise": ("resample",),
-}
 _PARTS = (
     ("propagate_particles", "reorder_particles"),
     ("propagate_priors", "update_measurement", "estimate_velocities"),
     ("give_birth", "resample", "normalise"),
 )
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """How the work is distributed over a device; results do not depend on it."""
-
-    parallel: bool = False  # independent phases on queues of their own, else one after the other
-    group: int = GROUP  # work-items per work-group, a power of two
 
 
 class HsbofDevice:
@@ -70,22 +51,21 @@ class HsbofDevice:
         model: FilterModel | None = None,
         seed: int = 0,
         given: ObservationBuffers | None = None,
-        tuning: Tuning | None = None,
+        group: int = GROUP,
     ) -> None:
         self.backend, self.model, self.seed = backend, model or FilterModel.of(OccupancyConfig()), seed
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.model.particles
         self.births = self.model.births
         check_memory(backend, self.size, self.model)
-        self.tuning = tuning or Tuning()
-        self._group = self.tuning.group
+        self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._arguments, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
         self._motion_rules: tuple[float, ...] = ()
         self._birth_rule = self.model.birth.on_grid(spacing)
-        self._program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
-        self._graph = backend.graph(self._program, list(self._launches()), FIGURE_6 if self.tuning.parallel else None)
+        self.program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
+        self._graph = backend.graph(self.program, list(self.launches()))
         self._clearing = backend.graph(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
         self._forgetting = backend.graph(self._primitives, list(self._forget_launches()))
         self.forget()
@@ -101,7 +81,7 @@ class HsbofDevice:
         kept = (math.exp(-gap / memory) for memory in (self.model.static_memory, self.model.free_memory))
         arguments = (self._buffers.layers, *(np.float32(share) for share in kept), np.int32(self.size))
         launch = Launch("fade", self._over(self.size), self._group, arguments)
-        self._fading = self.backend.graph(self._program, [launch])  # kept while it may be under way
+        self._fading = self.backend.graph(self.program, [launch])  # kept while it may be under way
         self._fading.run()
         self._forgetting.run()
 
@@ -121,9 +101,9 @@ class HsbofDevice:
     def parts(self) -> tuple[CommandGraph, ...]:
         """An iteration in three: particles moved and sorted, for which no observation is needed; what can be said of
         velocities after it; and the rest."""
-        launches = list(self._launches())
+        launches = list(self.launches())
         chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
-        return tuple(self.backend.graph(self._program, part) for part in chosen)
+        return tuple(self.backend.graph(self.program, part) for part in chosen)
 
     def prefetch(self, dt: float) -> None:
         """Compute the rules of a step of `dt` seconds ahead of it."""
@@ -156,7 +136,7 @@ class HsbofDevice:
         upload(registered.label, given.label)
         upload(registered.velocity, given.velocity)
 
-    def _launches(self) -> Iterator[Launch]:
+    def launches(self) -> Iterator[Launch]:
         """One step, in the paper's order; each phase is named as the CPU's."""
         b, g, step = self._buffers, self._given, self._buffers.step
         capacity, births, size = np.int32(self.capacity), np.int32(self.births), self.size

@@ -106,8 +106,24 @@ FUNCTION int is_slope(GLOBAL const float *levels, int row, int column) {
 #define UNDER_SURFACE 2  // below a thin one, with no other at its height
 #define LONE 3  // next to none are at its height, but no surface lies above it either
 
-FUNCTION int judge_isolated(int alike, int wide, const int *layers) {
-    int most = 0, total = layers[ISOLATED_LAYERS - 1], on_surface = 0;
+#if LANES > 1
+#define COMPARE_LANES 32  // work-items that compare one return with those around it
+#define COMPARE_TASKS (GROUP / COMPARE_LANES)
+#else
+#define COMPARE_LANES 1
+#define COMPARE_TASKS 1
+#endif
+
+// What lies around a return: others at its height, in two radii, and in layers above it.
+#define ALIKE 0
+#define WIDE 1
+#define LAYERS 2
+#define AROUND_COUNTS (LAYERS + ISOLATED_LAYERS)
+
+FUNCTION int judge_isolated(LOCAL const int *around, float most_alike) {
+    LOCAL const int *layers = around + LAYERS;
+    int most = 0, total = layers[ISOLATED_LAYERS - 1], on_surface = 0, alike = around[ALIKE];
+    if ((float)alike > most_alike) return NOT_ALONE;
     for (int k = 0; k < ISOLATED_LAYERS - 1; ++k) {
         most = max(most, layers[k] + layers[k + 1]);
         total += layers[k];
@@ -118,32 +134,34 @@ FUNCTION int judge_isolated(int alike, int wide, const int *layers) {
     float allowed = fmax(ISOLATED_SHARE * (float)on_surface, on_surface >= ISOLATED_LONE ? 1.0f : 0.0f);
     if (on_surface < ISOLATED_FEWEST || (float)alike > allowed) return alike <= 1 ? LONE : NOT_ALONE;
     int thin = on_surface >= ISOLATED_LONE && (float)on_surface > THIN_SURFACE * (float)total;
-    return thin && wide == 0 ? UNDER_SURFACE : ALONE;
+    return thin && around[WIDE] == 0 ? UNDER_SURFACE : ALONE;
 }
 
-FUNCTION int compare_point(float4 p, int row, int column, int reach, GLOBAL const int2 *segments,
-                           GLOBAL const float4 *sorted) {
-    int top = max(row - reach, 0), bottom = min(row + reach + 1, ROWS), alike = -1, wide = -1;  // the point finds itself
-    int left = max(column - reach, 0), right = min(column + reach + 1, COLUMNS), layers[ISOLATED_LAYERS];
-    float most = fmax((float)ISOLATED_LONE, ISOLATED_MOST * (float)segments[row * COLUMNS + column].y);
-    for (int k = 0; k < ISOLATED_LAYERS; ++k) layers[k] = 0;
-    for (int y = top; y < bottom; ++y)
-        for (int x = left; x < right; ++x) {
-            int2 segment = segments[y * COLUMNS + x];
-            float east = (float)(x - column) * SPACING - p.x, north = (float)(y - row) * SPACING - p.y;
-            for (int k = segment.x; k < segment.x + segment.y; ++k) {
-                float4 q = sorted[k];
-                float u = q.x + east, v = q.y + north, d = q.z - p.z, aside = fmax(fabs(u), fabs(v));
-                if (aside > ISOLATED_RADIUS) continue;
-                int is_alike = fabs(d) <= aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE;
-                alike += is_alike && aside <= ISOLATED_ALIKE_RADIUS;
-                wide += is_alike && aside <= ISOLATED_WIDE_RADIUS;
-                if (d > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE && d < ISOLATED_DEEPEST)
-                    ++layers[min((int)(d * (1.0f / ISOLATED_LAYER)), ISOLATED_LAYERS - 1)];
-                if ((float)alike > most) return NOT_ALONE;
-            }
+// Counts what lies around a return; every lane takes some of the points. A return with more than `most_alike` at its
+// height is not alone: the rest need not be counted.
+FUNCTION void count_around(float4 p, int row, int column, int reach, float most_alike, GLOBAL const int2 *segments,
+                           GLOBAL const float4 *sorted, LOCAL int *around, int lane) {
+    int top = max(row - reach, 0), bottom = min(row + reach + 1, ROWS);
+    int left = max(column - reach, 0), across = min(column + reach + 1, COLUMNS) - left;
+    int own = (row - top) * across + column - left;
+    for (int turn = 0; turn < (bottom - top) * across; ++turn) {
+        int here = turn == 0 ? own : turn <= own ? turn - 1 : turn;  // its own node first: most are not alone there
+        int y = top + here / across, x = left + here % across, alike = 0, wide = 0;
+        int2 segment = segments[y * COLUMNS + x];
+        float east = (float)(x - column) * SPACING - p.x, north = (float)(y - row) * SPACING - p.y;
+        for (int k = segment.x + lane; k < segment.x + segment.y; k += COMPARE_LANES) {
+            float4 q = sorted[k];
+            float u = q.x + east, v = q.y + north, d = q.z - p.z, aside = fmax(fabs(u), fabs(v));
+            if (aside > ISOLATED_RADIUS) continue;
+            int is_alike = fabs(d) <= aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE;
+            alike += is_alike && aside <= ISOLATED_ALIKE_RADIUS;
+            wide += is_alike && aside <= ISOLATED_WIDE_RADIUS;
+            if (d > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE && d < ISOLATED_DEEPEST)
+                ATOMIC_ADD(&around[LAYERS + min((int)(d * (1.0f / ISOLATED_LAYER)), ISOLATED_LAYERS - 1)], 1);
         }
-    return judge_isolated(alike, wide, layers);
+        if (wide) ATOMIC_ADD(&around[WIDE], wide);
+        if ((float)(ATOMIC_ADD(&around[ALIKE], alike) + alike) > most_alike) return;
+    }
 }
 
 // Whether the ray from the sensor to a return of a node passed below the level of another one with a band.
@@ -161,41 +179,66 @@ FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels,
     return 0;
 }
 
-// Marks of all points, which hold NON_GROUND where the occlusion filter has run. cursors[6], [7]: returns below a thin
-// surface, and returns, of sampled blocks or of all of a small scan.
-KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int2 *segments,
-                     GLOBAL const float4 *sorted, GLOBAL const float *levels, GLOBAL uchar *marks, GLOBAL int *cursors,
-                     int capacity) {
+// Step 1: marks of all points hold NON_GROUND where the occlusion filter has run, and the points that lie so low that
+// they must be compared with others are listed as twice their index, plus one if with their own node alone.
+// cursors[7]: returns of sampled blocks or of all of a small scan; cursors[8]: listed points.
+KERNEL list_low_returns(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int2 *segments,
+                        GLOBAL const float *levels, GLOBAL uchar *marks, GLOBAL int *low_returns, GLOBAL int *cursors,
+                        int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
-    int count = frame->count, small = cursors[CURSORS * SLOT] < SMALL_SCAN, strays = 0, returns = 0;
-    segments += SLOT * NODES, levels += 2 * SLOT * NODES, sorted += SLOT * capacity, marks += SLOT * capacity;
+    int count = frame->count, small = cursors[CURSORS * SLOT] < SMALL_SCAN, returns = 0;
+    segments += SLOT * NODES, levels += 2 * SLOT * NODES, marks += SLOT * capacity, low_returns += SLOT * capacity;
     FOR_EACH(i, count) {
         float4 p = located[SLOT * capacity + i];
-        int node = (int)BITS_OF(p.w), mark = frame->has_non_ground ? marks[i] & NON_GROUND : 0;
-        if (node >= 0) {
-            int row = node / COLUMNS, column = node % COLUMNS, counts = small || is_sampled(node);
-            float rule = levels[2 * node + 1], limit = -NO_LEVEL;
-            int reach = ISOLATED_REACH;
-            returns += counts;
-            if (rule == LOW_POINTS) {
-                if (segments[node].y >= ISOLATED_ENOUGH && !is_slope(levels, row, column)) reach = 0;
-                limit = highest_level(levels, row, column, reach) - LEVEL_DEPTH;
-            }
-            if (rule != NO_POINT && p.z < limit) {
-                int found = compare_point(p, row, column, reach, segments, sorted);
-                if (found == LONE)
-                    found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
-                if (found) mark |= ISOLATED;
-                strays += counts && found == UNDER_SURFACE;
-            }
+        int node = (int)BITS_OF(p.w);
+        marks[i] = (uchar)(frame->has_non_ground ? marks[i] & NON_GROUND : 0);
+        if (node < 0) continue;
+        int row = node / COLUMNS, column = node % COLUMNS, own_node = 0;
+        float rule = levels[2 * node + 1], limit = -NO_LEVEL;
+        returns += small || is_sampled(node);
+        if (rule == NO_POINT) continue;
+        if (rule == LOW_POINTS) {
+            own_node = segments[node].y >= ISOLATED_ENOUGH && !is_slope(levels, row, column);
+            limit = highest_level(levels, row, column, own_node ? 0 : ISOLATED_REACH) - LEVEL_DEPTH;
         }
-        marks[i] = (uchar)mark;
+        if (p.z < limit) low_returns[ATOMIC_ADD(&cursors[CURSORS * SLOT + 8], 1)] = 2 * i + own_node;
     }
-    if (strays) ATOMIC_ADD(&cursors[CURSORS * SLOT + 6], strays);
     if (returns) ATOMIC_ADD(&cursors[CURSORS * SLOT + 7], returns);
 }
 
-// In a scan without strays no return is taken for isolated.
+// Step 2: COMPARE_LANES work-items compare one of the listed points with those around it, and mark it if it is
+// isolated. cursors[6]: returns below a thin surface, counted where returns are.
+KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int2 *segments,
+                     GLOBAL const float4 *sorted, GLOBAL const float *levels, GLOBAL const int *low_returns,
+                     GLOBAL uchar *marks, GLOBAL int *cursors, int capacity) {
+    LOCAL_ARRAY int counts[COMPARE_TASKS * AROUND_COUNTS];
+    GLOBAL const Frame *frame = &frames[SLOT];
+    int slot = LOCAL_ID / COMPARE_LANES, lane = LOCAL_ID % COMPARE_LANES, strays = 0;
+    int tasks = cursors[CURSORS * SLOT + 8], small = cursors[CURSORS * SLOT] < SMALL_SCAN;
+    LOCAL int *around = counts + slot * AROUND_COUNTS;
+    segments += SLOT * NODES, levels += 2 * SLOT * NODES, sorted += SLOT * capacity, marks += SLOT * capacity;
+    for (int begin = GROUP_ID * COMPARE_TASKS; begin < tasks; begin += (int)GROUP_COUNT * COMPARE_TASKS) {
+        int mine = begin + slot < tasks, task = low_returns[SLOT * capacity + min(begin + slot, tasks - 1)];
+        float4 p = located[SLOT * capacity + task / 2];
+        int node = (int)BITS_OF(p.w), row = node / COLUMNS, column = node % COLUMNS;
+        float most_alike = fmax((float)ISOLATED_LONE, ISOLATED_MOST * (float)segments[node].y);
+        for (int k = lane; k < AROUND_COUNTS; k += COMPARE_LANES) around[k] = k < LAYERS ? -1 : 0;  // it finds itself
+        BARRIER();
+        if (mine) count_around(p, row, column, task % 2 ? 0 : ISOLATED_REACH, most_alike, segments, sorted, around, lane);
+        BARRIER();
+        if (mine && lane == 0) {
+            int found = judge_isolated(around, most_alike);
+            if (found == LONE)
+                found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
+            if (found) marks[task / 2] |= ISOLATED;
+            strays += found == UNDER_SURFACE && (small || is_sampled(node));
+        }
+        BARRIER();
+    }
+    if (strays) ATOMIC_ADD(&cursors[CURSORS * SLOT + 6], strays);
+}
+
+// Step 3: in a scan without strays no return is taken for isolated.
 KERNEL settle_isolated(GLOBAL const Frame *frames, GLOBAL uchar *marks, GLOBAL const int *cursors, int capacity) {
     int strays = cursors[CURSORS * SLOT + 6], returns = cursors[CURSORS * SLOT + 7], count = frames[SLOT].count;
     if (strays >= FEWEST_STRAYS && (float)strays >= STRAY_SHARE * (float)returns) return;
