@@ -183,10 +183,10 @@ def faults(
     as_json: Json = False,
 ) -> None:
     """Apply each fault to one sequence: diagnostics, largest error, scans until the results have recovered."""
+    from benchmarks.fault_source import KINDS
     from benchmarks.faults import DRIVE, fault_rows
     from roadbed.bench.timing import report
     from roadbed.runtime.device_selection import open_backend
-    from roadbed.sources.fault import KINDS
 
     place = open_backend(backend, device)
     rows = list(progress(fault_rows(source or DRIVE, backend=place), "faults", len(KINDS)))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.fault_source import KINDS, FaultSource
 from benchmarks.validity import is_valid, mass_error
 from roadbed.config import Config
 from roadbed.core.frames import Scan
@@ -15,7 +16,6 @@ from roadbed.pipeline import Pipeline, Result
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.sources import open_source
-from roadbed.sources.fault import KINDS, FaultSource
 from roadbed.sources.source import Source
 
 DRIVE = "sim:city?sensor=vlp16&frames=40"

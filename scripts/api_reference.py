@@ -15,8 +15,9 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from parameter_reference import markdown
+
 import roadbed
-from roadbed.config.reference import markdown
 from roadbed.core import errors
 
 DOCS = Path(__file__).parent.parent / "docs"

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import roadbed
+from benchmarks.fault_source import KINDS, FaultSource
 from benchmarks.faults import Recorded, difference, fault_rows
 from roadbed.core.errors import InputError
-from roadbed.sources.fault import KINDS, FaultSource
 from tests.devices import ACCELERATORS, backend
 
 SMALL = roadbed.Config.parse({"occupancy": {"grid": {"length": 30, "width": 30}}})

@@ -4,7 +4,7 @@
 from typing import get_args
 
 from roadbed.config import Config, Stage
-from roadbed.config.reference import entries, markdown
+from scripts.parameter_reference import entries, markdown
 
 
 def paths(model, prefix=""):

@@ -4,6 +4,7 @@
 import pytest
 
 import roadbed
+from benchmarks.fault_source import FaultSource
 from roadbed.core.errors import InputError
 from roadbed.evaluate.map import evaluate_map
 
@@ -21,4 +22,4 @@ def test_a_map_is_driven_and_held_against_the_terrain(tmp_path):
 
 def test_a_sequence_without_truth_is_refused(tmp_path):
     with pytest.raises(InputError, match="found a source without truth, expected a simulated sequence"):
-        evaluate_map(tmp_path / "map", roadbed.open("fault:drop?of=sim:city"), make=True)
+        evaluate_map(tmp_path / "map", FaultSource("fault:drop", of=roadbed.open("sim:city")), make=True)

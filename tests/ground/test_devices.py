@@ -266,7 +266,7 @@ def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, without)
 
 
 def test_compare_reports_agreement_and_phases(device):
-    from roadbed.evaluate.agreement import compare
+    from roadbed.evaluate.backends import compare
 
     for method, phase in (("stcrf", "iterate"), ("variance", "reduce")):
         config = Config.parse({"ground": {"method": method}})

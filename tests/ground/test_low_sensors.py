@@ -9,8 +9,8 @@ import pytest
 import roadbed
 from benchmarks.indoor import low_objects, low_points
 from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed.ground.visibility.applies import resolves_faces, unevenness
 from roadbed.ground.visibility.cpu import steep_faces
-from roadbed.ground.visibility.floor import resolves_faces, unevenness
 from tests.devices import DRIVERS, accelerator
 
 HIGHEST = Config().ground.labels.highest

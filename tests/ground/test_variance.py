@@ -152,3 +152,21 @@ def test_the_whole_surroundings_are_looked_at_by_default_and_axes_do_not_matter(
     frame, other = GroundFilter(config)(points), GroundFilter(config)(turned)
     assert not (frame.label == Label.UNKNOWN).any()
     assert (frame.label != other.label).mean() < 0.02  # points next to the edges of cells
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_scan_is_segmented_as_if_it_were_the_first(name):
+    """Only what the last scan has written is cleared, and what a caller holds of it stays."""
+    config = Config.parse({"ground": {"method": "variance"}})
+    rng, used = np.random.default_rng(3), GroundFilter(config, backend(name))
+    held = []
+    for _ in range(4):
+        middle, count = rng.uniform(-50, 50, 2), int(rng.integers(9_000, 20_000))  # enough to wake all threads
+        points = np.column_stack([rng.normal(middle, 15, (count, 2)), rng.normal(0, 0.1, count)]).astype(np.float32)
+        held.append((used(points), GroundFilter(config, backend(name))(points)))
+    for frame, alone in held:
+        np.testing.assert_array_equal(frame.label, alone.label)
+        for layer in ("count", "mean", "variance", "lowest", "highest", "ground", "elevation"):
+            np.testing.assert_array_equal(getattr(frame.cells, layer), getattr(alone.cells, layer))
+        np.testing.assert_array_equal(frame.elevation, alone.cells.elevation)
+        assert frame.cells.count.sum() == (frame.label != Label.UNKNOWN).sum()

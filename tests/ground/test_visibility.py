@@ -13,8 +13,8 @@ from roadbed.core.frames import SensorMount
 from roadbed.ground.engine import Exclusion
 from roadbed.ground.visibility import cpu
 from roadbed.ground.visibility import model as rules
+from roadbed.ground.visibility.applies import views_of
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import views_of
 from tests.devices import BACKENDS, backend
 from tests.ground import engines
 

@@ -15,9 +15,9 @@ from roadbed.core.frames import SensorMount
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME, NON_GROUND
 from roadbed.ground.visibility import cpu
+from roadbed.ground.visibility.applies import views_of
 from roadbed.ground.visibility.device import VisibilityDevice, can_find
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import views_of
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 
 LEVEL = Pose.identity()

@@ -22,7 +22,7 @@ LABELS = [
     *_of(
         _CPU.format("labels/labels"),
         _LABELS,
-        ("where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))", "splat(np.int32(OBSTACLE))"),
+        ("where(d >= rules.clearance, splat(np.int32(model.OVERHANG)), splat(np.int32(model.OBSTACLE)))", "splat(np.int32(model.OBSTACLE))"),
         ("where(d < -rules.low_outlier, low, above)", "above"),
     ),
     *_of(_CPU.format("labels/heights"), _LABELS, ("(d < ground_below) & (d >= -rules.low_outlier)", "d < ground_below")),
@@ -41,8 +41,8 @@ ALIGNMENT = [
     *_of(
         "ground/stcrf/motion/grid_pose.py",
         _ALIGN,
-        ("self.base - w - lower", "self.base - w + lower"),
-        ("self.base - w - lower", "self.base - w - by.lift"),
+        ("z - w - lower", "z - w + lower"),
+        ("z - w - lower", "z - w - by.lift"),
         ("rotation_to_level(share * by.slope_x, share * by.slope_y)", "rotation_to_level(by.slope_x, by.slope_y)"),
         ("rotation_to_level(share * by.slope_x, share * by.slope_y)", "rotation_to_level(-share * by.slope_x, -share * by.slope_y)"),
         ("x - u, y - v, -w))", "x - u, y - v, z - w))"),
@@ -111,15 +111,15 @@ STCRF = [
     *_of(
         "ground/stcrf/cpu.py",
         _EM,
-        ("few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR", "few = self._warm"),
+        ("few = self._warm and self._overlap(shaping) >= model.ENOUGH_PRIOR", "few = self._warm"),
     ),
     *_of(
         "ground/stcrf/device.py",
         _EM,
-        ("return known < ENOUGH_PRIOR * max(1, known + unknown)", "return False"),
+        ("if known < model.ENOUGH_PRIOR * max(1, known + unknown):", "if False:"),
     ),
     *_of(_CPU.format("em/em"), _EM, ("nodes, limit = points.active_nodes.nodes, rules.slope_limit", "nodes, limit = points.active_nodes.nodes, F(1e9)")),
-    *_of(_CPU.format("surface/report"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
+    *_of(_CPU.format("surface/surface"), ("ground/test_uncertainty.py",), ("l1 * inverse1 + lever * l3 * inverse2", "l1 * inverse1")),
     *_of(_DEVICE.format("surface/surface"), ("ground/test_uncertainty.py",), ("by_x = l1 * inverse1 + by_y * l3", "by_x = l1 * inverse1")),
     *_of(_DEVICE.format("em/em"), _EM, ("float sx = fmin(fmax(plane.y, -SLOPE_LIMIT), SLOPE_LIMIT)", "float sx = plane.y")),
     *_of(_DEVICE.format("points/select"), _SHARED, ("mine = mine && (kind || segment.y <= SOME);", "mine = mine && (kind || segment.y <= FEW);")),

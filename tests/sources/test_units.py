@@ -88,6 +88,6 @@ def test_points_of_no_extent_have_no_mounting_but_no_error():
     from roadbed.ground.mounting.estimator import Mountings
 
     points = cloud() * [1e-5, 1e-5, 1] + [11.6, 48.1, 520]
-    notes = []
-    assert Mountings(Config().ground.mounting).of(roadbed.Scan(points), notes).quality == 0
-    assert "not found" in notes[0] or "look like" in notes[0]
+    found = Mountings(Config().ground.mounting).of(roadbed.Scan(points))
+    assert found.mounting.quality == 0
+    assert "not found" in found.note or "look like" in found.note

@@ -170,20 +170,19 @@ def _mounting(scan: Scan) -> tuple[dict[str, Any], list[str]]:
     from roadbed.ground.cloud.origin import why_no_origin
     from roadbed.ground.mounting.estimator import Mountings
 
-    notes: list[str] = []
     if scan.mounts:
         rig = {mount.name: round(mount.T_vehicle_sensor.xyz[2], 3) for mount in scan.mounts}
-        return {"found": "given", "heights_m": rig}, notes
+        return {"found": "given", "heights_m": rig}, []
     if scan.has_origin is False:
-        return {"found": "none: map coordinates, several returns per pulse, or as given"}, notes
-    mounting = Mountings(Config().ground.mounting).of(scan, notes)
-    if why := why_no_origin(scan, mounting, notes, Config().ground):
+        return {"found": "none: map coordinates, several returns per pulse, or as given"}, []
+    estimate = Mountings(Config().ground.mounting).of(scan)
+    if why := why_no_origin(scan, estimate, Config().ground):
         return {"found": f"none: {why}"}, []
-    pose = mounting.T_vehicle_sensor
+    mounting, pose = estimate.mounting, estimate.mounting.T_vehicle_sensor
     return {
         "found": "given" if not mounting.estimated else "estimated" if mounting.quality > 0 else "not found",
         "confidence": round(mounting.quality, 2),
         "height_m": round(mounting.height, 3),
         "pitch_deg": round(math.degrees(pose.pitch), 2),
         "roll_deg": round(math.degrees(pose.roll), 2),
-    }, notes
+    }, [estimate.note] if estimate.note else []

@@ -35,7 +35,7 @@ def segment(
     """
     from roadbed import GroundFilter
     from roadbed.core.errors import InputError
-    from roadbed.evaluate.agreement import compare as compare_backends
+    from roadbed.evaluate.backends import compare as compare_backends
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pcd import write_pcd
     from roadbed.sources.read_options import files_of

@@ -72,13 +72,4 @@ class Config(Stage):
         write_file(path, self.dumps())
 
 
-__all__ = [
-    "Config",
-    "GroundConfig",
-    "LiveConfig",
-    "OccupancyConfig",
-    "Stage",
-    "TimelineConfig",
-    "TraversabilityConfig",
-    "VehicleConfig",
-]
+__all__ = ["Config", "OccupancyConfig", "Stage", "VehicleConfig"]

@@ -17,7 +17,7 @@ class OccupiedCells(NamedTuple):
     """Cells with points of the method "variance", in any order: arrays (M,)."""
 
     cell: NDArray[np.int32]  # row * columns + column
-    count: NDArray[np.int32]  # points
+    points: NDArray[np.int32]  # how many
     mean: Float32  # m
     variance: Float32  # m^2
     lowest: Float32  # m
@@ -41,7 +41,7 @@ class VarianceCells:
     @cached_property
     def count(self) -> NDArray[np.int32]:
         """Points."""
-        return self._layer(self.occupied.count, 0)
+        return self._layer(self.occupied.points, 0)
 
     @cached_property
     def mean(self) -> Float32:

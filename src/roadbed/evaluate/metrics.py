@@ -27,14 +27,14 @@ class Score:
         false_positive = int(np.count_nonzero(predicted & ~actual & scored))
         false_negative = int(np.count_nonzero(~predicted & actual & scored))
 
-        def percent(part: int, whole: int) -> float:
+        def share(part: int, whole: int) -> float:
             return 100.0 * part / whole if whole else float("nan")
 
         return cls(
-            precision=percent(true_positive, true_positive + false_positive),
-            recall=percent(true_positive, true_positive + false_negative),
-            f1=percent(2 * true_positive, 2 * true_positive + false_positive + false_negative),
-            iou=percent(true_positive, true_positive + false_positive + false_negative),
+            precision=share(true_positive, true_positive + false_positive),
+            recall=share(true_positive, true_positive + false_negative),
+            f1=share(2 * true_positive, 2 * true_positive + false_positive + false_negative),
+            iou=share(true_positive, true_positive + false_positive + false_negative),
         )
 
     @classmethod
@@ -45,8 +45,19 @@ class Score:
 
 def mean_of_known(values: Iterable[float]) -> float:
     """Mean of the values that are not NaN; NaN if there are none."""
-    known = [value for value in values if not np.isnan(value)]
-    return float(np.mean(known)) if known else float("nan")
+    known = mean(None if np.isnan(value) else value for value in values)
+    return float("nan") if known is None else known
+
+
+def mean(values: Iterable[float | None]) -> float | None:
+    """Mean of the values that are not None; None if there are none."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def percent(part: float, whole: float) -> float | None:
+    """100 part / whole; None if the whole is 0."""
+    return 100 * float(part) / float(whole) if whole > 0 else None
 
 
 @dataclass(frozen=True)

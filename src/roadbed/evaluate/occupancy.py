@@ -14,9 +14,10 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
 from roadbed.core.geometry import Pose
 from roadbed.evaluate.masks import Masks
+from roadbed.evaluate.metrics import mean
 from roadbed.evaluate.occupancy_boxes import Annotation, BoxScorer
 from roadbed.evaluate.occupancy_truth import TruthScorer
-from roadbed.pipeline import Pipeline, Result
+from roadbed.pipeline import Pipeline
 from roadbed.sources import Source
 
 _MOVABLE = ("car", "truck", "cyclist", "pedestrian")
@@ -82,7 +83,7 @@ def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
     out = dict(runs[0]) | {"seeds": len(runs)}
     for name, value in runs[0].items():
         if isinstance(value, float):
-            out[name] = _mean_of([run[name] for run in runs])
+            out[name] = mean(run[name] for run in runs)
     for group in ("movers", "standing"):
         rows = {row["id"]: row for run in reversed(runs) for row in run[group]}
         out[group] = []
@@ -91,16 +92,11 @@ def mean_over_seeds(runs: list[dict[str, Any]]) -> dict[str, Any]:
             merged = dict(row)
             for name, value in row.items():
                 if isinstance(value, float) or (value is None and name != "speeds"):
-                    merged[name] = _mean_of([twin[name] for twin in twins])
+                    merged[name] = mean(twin[name] for twin in twins)
             if "settled_after_s" in row:
                 merged["settled_seeds"] = sum(twin["settled_after_s"] is not None for twin in twins)
             out[group].append(merged)
     return out
-
-
-def _mean_of(values: list[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return float(np.mean(known)) if known else None
 
 
 def _T_grid_sensor(frame: OccupancyFrame, ground: GroundFrame) -> Pose:
@@ -148,12 +144,8 @@ def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -
         return masks
     ground = Pipeline(config, occupancy=False)
     for result in ground.run(_first(source, frames)):
-        points = _world_points(result)
+        if result.scan.T_world_sensor is None:
+            raise InputError(f"{result.scan.name}: masks need odometry")
+        points = result.ground.T_grid_sensor @ result.scan.points
         masks.update(points[:, 0], points[:, 1], result.ground.height_above_ground)
     return masks
-
-
-def _world_points(result: Result) -> np.ndarray:
-    if result.scan.T_world_sensor is None:
-        raise InputError(f"{result.scan.name}: masks need odometry")
-    return result.ground.T_grid_sensor @ result.scan.points

@@ -14,6 +14,7 @@ from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Float64, Grid, Pose
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.evaluate.masks import Masks
+from roadbed.evaluate.metrics import mean, percent
 from roadbed.evaluate.tracking import TrackingFrame, inside, tracking_figures
 from roadbed.occupancy.objects.clusters_cpu import mean_velocity
 
@@ -162,11 +163,9 @@ class BoxScorer:
                 {"id": key, "kind": self._kinds[key], "dynamic_share_percent": _share(calm[key])} for key in standing
             ],
             "static_dynamic_share_percent": _share([sight for key in standing for sight in calm[key]]),
-            "world_dynamic_share_percent": _percent(*zip(*world)) if world else None,
-            "false_moving_cells": float(np.mean(settled_false)) if settled_false else None,
-            "false_moving_cells_first": float(np.mean(false_counts[1 : len(false_counts) - len(settled_false)]))
-            if len(false_counts) - len(settled_false) > 1
-            else None,
+            "world_dynamic_share_percent": percent(*(float(np.sum(part)) for part in zip(*world))) if world else None,
+            "false_moving_cells": mean(settled_false),
+            "false_moving_cells_first": mean(false_counts[1 : len(false_counts) - len(settled_false)]),
         }
 
     def velocity_rmse(self, kinds: Sequence[str]) -> float | None:
@@ -264,32 +263,29 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     start = sights[0].time
     annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None]
     late = [s for s in annotated if s.visible]
-    errors = [_speed_error(s) for s in late]
-    cell_errors = [_relative(s.cell_velocity, s.true_velocity) for s in late]
-    known = [error for error in errors if error is not None]
-    found = [s for s in late if s.velocity is not None]
+    errors = [_speed_error(s.velocity, s.true_velocity) for s in late]
+    cell_errors = [_speed_error(s.cell_velocity, s.true_velocity) for s in late]
+    all_errors = [_speed_error(s.velocity, s.true_velocity) for s in scored]
     settled = _settled(scored, start)
     return {
         "id": key,
         "kind": kind,
-        "true_speed": _mean([_norm(s.true_velocity) for s in late]),
-        "estimated_speed": _mean([_norm(s.velocity) for s in found]),
-        "error_percent": _mean([100 * abs(error) for error in known]),
-        "cell_error_percent": _mean([100 * abs(error) for error in cell_errors if error is not None]),
-        "bias_percent": _mean([100 * error for error in known]),
-        "within_10_percent": _mean([100.0 * (e is not None and abs(e) <= 0.1) for e in errors]),
-        "heading_error_deg": _mean([e for s in late if (e := _heading_error(s)) is not None]),
-        "missed_frames": len(errors) - len(known),
+        "true_speed": mean(_norm(s.true_velocity) for s in late),
+        "estimated_speed": mean(_norm(s.velocity) for s in late if s.velocity is not None),
+        "error_percent": mean(100 * abs(error) for error in errors if error is not None),
+        "cell_error_percent": mean(100 * abs(error) for error in cell_errors if error is not None),
+        "bias_percent": mean(100 * error for error in errors if error is not None),
+        "within_10_percent": mean(100.0 * _is_right(error) for error in errors),
+        "heading_error_deg": mean(_heading_error(s) for s in late),
+        "missed_frames": errors.count(None),
         "unseen_frames": len(annotated) - len(late),
         "settled_after_s": settled,
         "dynamic_share_percent": _share(late),
         "frames": len(late),
         "visible_frames": len(scored),
-        "missed_percent": _mean([100.0 * (s.velocity is None) for s in scored]),
-        "every_frame_error_percent": _mean([100 * abs(e) for s in scored if (e := _speed_error(s)) is not None]),
-        "every_frame_within_10_percent": _mean(
-            [100.0 * ((e := _speed_error(s)) is not None and abs(e) <= 0.1) for s in scored]
-        ),
+        "missed_percent": mean(100.0 * (s.velocity is None) for s in scored),
+        "every_frame_error_percent": mean(100 * abs(error) for error in all_errors if error is not None),
+        "every_frame_within_10_percent": mean(100.0 * _is_right(error) for error in all_errors),
         "found_after_s": next((round(s.time - start, 3) for s in scored if s.velocity is not None), None),
         "never_settled": float(settled is None),
         "speeds": [
@@ -301,22 +297,24 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
 
 def _settled(scored: list[_Sight], start: float) -> float | None:
     """First time from which on at least 90 % of the frames, this one among them, are within 10 %."""
-    good = np.array([(e := _speed_error(s)) is not None and abs(e) <= 0.1 for s in scored], bool)
+    good = np.array([_is_right(_speed_error(s.velocity, s.true_velocity)) for s in scored], bool)
     for k, sight in enumerate(scored):
         if good[k] and good[k:].mean() >= 0.9:
             return round(sight.time - start, 3)
     return None
 
 
-def _speed_error(sight: _Sight) -> float | None:
-    return _relative(sight.velocity, sight.true_velocity)
-
-
-def _relative(velocity: Float64 | None, true_velocity: Float64 | None) -> float | None:
+def _speed_error(velocity: Float64 | None, true_velocity: Float64 | None) -> float | None:
+    """Relative error of a speed; None where either is unknown."""
     if velocity is None or true_velocity is None:
         return None
     true = _norm(true_velocity)
     return (_norm(velocity) - true) / max(true, 1e-9)
+
+
+def _is_right(error: float | None) -> bool:
+    """Whether a speed is known and within 10 %."""
+    return error is not None and abs(error) <= 0.1
 
 
 def _heading_error(sight: _Sight) -> float | None:
@@ -337,17 +335,8 @@ def _world_sums(frame: _Frame, movers: list[str]) -> tuple[float, float]:
 
 def _share(sights: list[_Sight]) -> float | None:
     seen = [s for s in sights if s.visible]
-    return _percent([s.dynamic for s in seen], [s.occupied for s in seen])
-
-
-def _percent(parts: Sequence[float], wholes: Sequence[float]) -> float | None:
-    whole = float(np.sum(wholes))
-    return 100 * float(np.sum(parts)) / whole if whole > 0 else None
+    return percent(np.sum([s.dynamic for s in seen]), np.sum([s.occupied for s in seen]))
 
 
 def _norm(vector: Float64 | None) -> float:
     return float(np.linalg.norm(vector)) if vector is not None else float("nan")
-
-
-def _mean(values: Sequence[float]) -> float | None:
-    return float(np.mean(values)) if len(values) else None

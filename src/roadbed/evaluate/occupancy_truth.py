@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from roadbed.core.frames import OccupancyFrame
 from roadbed.core.geometry import Pose
+from roadbed.evaluate.metrics import percent
 
 if TYPE_CHECKING:
     from roadbed.simulate.truth import FrameTruth
@@ -85,8 +87,8 @@ class TruthScorer:
             "static_iou": _iou(self._static),
             "dynamic_iou": _iou(self._dynamic),
             "dynamic_iou_of_hits": _iou(self._dynamic_hits),
-            "free_space_violations_percent": _percent(self._free[1], self._free[0]),
-            "standing_dynamic_percent": _percent(*self._standing),
+            "free_space_violations_percent": percent(self._free[1], self._free[0]),
+            "standing_dynamic_percent": percent(*self._standing),
         }
 
     def _auc(self) -> float | None:
@@ -124,14 +126,8 @@ def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """The cells and their neighbours."""
-    wide = np.pad(cells, 1)
-    rows, columns = cells.shape
-    return np.logical_or.reduce([wide[r : r + rows, c : c + columns] for r in range(3) for c in range(3)])
+    return np.any(sliding_window_view(np.pad(cells, 1), (3, 3)), axis=(2, 3))
 
 
 def _iou(counts: NDArray[np.int64]) -> float | None:
     return float(counts[0] / counts.sum()) if counts.sum() else None
-
-
-def _percent(part: float, whole: float) -> float | None:
-    return 100 * float(part) / float(whole) if whole > 0 else None

@@ -31,7 +31,7 @@ class OdometryScore:
 
     def as_dict(self) -> dict[str, Any]:
         """Lengths and distances in m, with the first poses aligned, and the apparent motion of parked boxes."""
-        given, tried = (_from_start(poses) for poses in (self.given, self.tried))
+        given, tried = ([poses[0].inverse() @ pose for pose in poses] for poses in (self.given, self.tried))
         lengths = [sum(a.distance_to(b) for a, b in pairwise(poses)) for poses in (given, tried)]
         out = {
             "scans": len(tried),
@@ -80,11 +80,6 @@ def evaluate_odometry(source: Source, tried: Source, watch: Any = lambda scans: 
             position = np.array([*box.centre, box.z])
             score.sights.setdefault(box.id, []).append((index, position))
     return score
-
-
-def _from_start(poses: list[Pose]) -> list[Pose]:
-    back = poses[0].inverse()
-    return [back @ pose for pose in poses]
 
 
 def _moved(sights: list[tuple[int, Float64]], poses: list[Pose]) -> float:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.core.tracked_objects import TrackedObject
+from roadbed.evaluate.metrics import mean, percent
 
 GATE = 2.0  # m between the centres of a mover and its object, at most
 EXTENT_AFTER = 1.0  # s after its first sight from which an object's extent is scored
@@ -80,13 +81,13 @@ def _figures(tally: _Tally) -> dict[str, Any]:
     wrong = tally.missed + tally.false + tally.switches
     return {
         "mota_percent": 100 * (1 - wrong / tally.movers) if tally.movers else None,
-        "motp_m": float(np.mean(tally.distances)) if tally.distances else None,
+        "motp_m": mean(tally.distances),
         "mover_frames": tally.movers,
         "missed_mover_frames": float(tally.missed),
         "false_objects": float(tally.false),
         "id_switches": float(tally.switches),
         "fragments": float(tally.fragments),
-        "split_percent": 100 * tally.split / tally.movers if tally.movers else None,
+        "split_percent": percent(tally.split, tally.movers),
         "extent_within_25_percent": 100 * float(np.mean(tally.extents)) if tally.extents else None,
     }
 

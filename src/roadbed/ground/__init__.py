@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ground: labels per point and the surface as a lattice, by the STCRF or by grid variance."""
 
-from __future__ import annotations
-
 from roadbed.ground.filter import GroundFilter
 
 __all__ = ["GroundFilter"]

@@ -75,7 +75,8 @@ def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArr
 
 
 def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: str) -> bytes:
-    viewpoint = "0 0 0 1 0 0 0" if pose is None else " ".join(repr(float(v)) for v in _viewpoint(pose))
+    x, y, z, w = (pose or Pose.identity()).quaternion
+    viewpoint = [0, 0, 0, 1, 0, 0, 0] if pose is None else [*pose.xyz, float(w), float(x), float(y), float(z)]
     lines = [
         "# .PCD v0.7 - Point Cloud Data file format",
         "VERSION 0.7",
@@ -85,17 +86,11 @@ def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: st
         "COUNT " + " ".join(str(values.shape[1]) for values in columns.values()),
         f"WIDTH {count}",
         "HEIGHT 1",
-        f"VIEWPOINT {viewpoint}",
+        "VIEWPOINT " + " ".join(map(repr, viewpoint)),
         f"POINTS {count}",
         f"DATA {data}",
     ]
     return ("\n".join(lines) + "\n").encode()
-
-
-def _viewpoint(pose: Pose) -> list[float]:
-    """x y z qw qx qy qz."""
-    x, y, z, w = pose.quaternion
-    return [*pose.translation, w, x, y, z]
 
 
 def _binary(columns: dict[str, NDArray], count: int) -> bytes:

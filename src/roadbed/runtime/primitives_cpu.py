@@ -6,21 +6,7 @@ from __future__ import annotations
 
 import math
 
-from roadbed.kernels.jit import inlined, inner, merged
-
-
-@merged()
-def cell_starts(count, start):
-    """Counting sort: turn `count` (slices, cells) into start indices, and write where each cell starts into `start`."""
-    slices, cells = count.shape
-    total = 0
-    for cell in range(cells):
-        start[cell] = total
-        for s in range(slices):
-            here = count[s, cell]
-            count[s, cell] = total
-            total += here
-    start[cells] = total
+from roadbed.kernels.jit import inlined, inner
 
 
 @inlined()

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,16 +53,6 @@ class CastScene(NamedTuple):
     grid: SolidIndex
 
 
-class _Returns(NamedTuple):
-    """As in `Sweep`, for every firing: (columns, layers) and (columns, layers, 3)."""
-
-    points: NDArray[np.float32]
-    exact: Float64
-    part: NDArray[np.int32]
-    spurious: NDArray[np.bool_]
-    intensity: NDArray[np.float32]
-
-
 class _Errors(NamedTuple):
     range_noise: float
     angle_noise: float  # rad
@@ -106,24 +96,13 @@ def cast_sweep(
         sensor.range_max,
     )
     columns, layers = len(firings.azimuths), len(firings.elevations)
-    returns = _Returns(
-        np.zeros((columns, layers, 3), np.float32),
-        np.zeros((columns, layers, 3), np.float64),
-        np.full((columns, layers), NOTHING, np.int32),
-        np.zeros((columns, layers), np.bool_),
-        np.zeros((columns, layers), np.float32),
-    )
+    points, exact = (np.zeros((columns, layers, 3), number) for number in (np.float32, np.float64))
+    part, spurious = np.full((columns, layers), NOTHING, np.int32), np.zeros((columns, layers), np.bool_)
+    returns = points, exact, part, spurious, np.zeros((columns, layers), np.float32)  # of every firing, as in `Sweep`
     parallel_for(_cast, columns, firings, scene, errors, key, returns)
-    kept = np.flatnonzero(returns.part.ravel() != NOTHING)
-    return Sweep(
-        returns.points.reshape(-1, 3)[kept],
-        returns.exact.reshape(-1, 3)[kept],
-        returns.part.ravel()[kept],
-        returns.spurious.ravel()[kept],
-        returns.intensity.ravel()[kept],
-        (kept % layers).astype(np.uint16),
-        (kept // layers).astype(np.int32),
-    )
+    kept = np.flatnonzero(part.ravel() != NOTHING)
+    found: list[Any] = [values.reshape(-1, *values.shape[2:])[kept] for values in returns]
+    return Sweep._make([*found, (kept % layers).astype(np.uint16), (kept // layers).astype(np.int32)])
 
 
 def _turns(rate: Float64, lags: Float64) -> Float64:
@@ -159,7 +138,7 @@ def _is_under_ground(field, origin, ray, distance):
     return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _cast(first, last, firings, scene, errors, sweep_key, returns):
     azimuths, elevations, lags, rotations, origins = firings
     field, bounds, solids, movements, grid = scene

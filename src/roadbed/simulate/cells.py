@@ -59,7 +59,7 @@ def occupants(
     return owner
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _find_occupants(first, last, band, field, solids, movements, grid, owner):
     nodes, rotation, spacing, above, below = band
     squares = grid.high.shape[0]
@@ -87,7 +87,7 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
                     break
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def seen(origins, sensor, ends, x0, y0, spacing, elevation, below):
     """Cells that a beam crosses less than `below` over the ground, or in which it ends. All in the grid frame."""
     rows, columns = elevation.shape

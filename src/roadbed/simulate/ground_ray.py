@@ -30,7 +30,7 @@ class Bounds(NamedTuple):
     flat: NDArray[np.bool_]  # nearly a plane
 
 
-@inner(error_model="numpy")
+@inner()
 def _steps_within(field, x, y, radius):
     """Lowest and highest rise of the kerbs within `radius`, and their steepest slope there."""
     d, d_x, d_y, _, _ = road_frame(field.bends, x, y)
@@ -59,7 +59,7 @@ def bound_squares(field: Field, column_0: int, row_0: int, columns: int, rows: i
     return bounds
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def _bound_rows(first, last, field, bounds):
     column_0, row_0, low, high, steepest, flat = bounds
     for row in range(first, last):
@@ -82,7 +82,7 @@ def _bound_rows(first, last, field, bounds):
             flat[row, column] = bending < _FLAT and step_slope == 0.0
 
 
-@inner(error_model="numpy")
+@inner()
 def _march(field, origin, ray, begin, end, closing, smallest_step):
     """First meeting of ray and ground in [begin, end], where the gap shrinks by at most `closing` per metre."""
     t = begin
@@ -117,7 +117,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
     return 0.5 * (above + below)
 
 
-@inner(error_model="numpy")
+@inner()
 def _meet_plane(field, origin, ray, begin, end):
     """As `_march` where the ground is nearly a plane: Newton's method. Negative if it does not converge."""
     t = begin
@@ -137,7 +137,7 @@ def _meet_plane(field, origin, ray, begin, end):
     return -1.0
 
 
-@inner(error_model="numpy")
+@inner()
 def meet_ground(field, bounds, origin, ray, limit):
     """Distance along the ray to the ground, infinity when it leaves the bounded area or exceeds `limit`."""
     rows, columns = bounds.high.shape

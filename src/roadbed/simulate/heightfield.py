@@ -20,7 +20,7 @@ class Field(NamedTuple):
     bends: NDArray[np.float64]  # (B, 3) amplitude, wave number, phase of the centreline
 
 
-@inlined(error_model="numpy")
+@inlined()
 def smooth_step(u):
     """0 below 0, 1 above 1, a cubic between; with its derivative."""
     if u <= 0.0:
@@ -30,7 +30,7 @@ def smooth_step(u):
     return u * u * (3.0 - 2.0 * u), 6.0 * u * (1.0 - u)
 
 
-@inlined(error_model="numpy")
+@inlined()
 def _hump(u):
     """1 at 0, falling smoothly to 0 at -1 and 1; with its derivative."""
     if u <= -1.0 or u >= 1.0:
@@ -39,7 +39,7 @@ def _hump(u):
     return rest * rest, -4.0 * u * rest
 
 
-@inner(error_model="numpy")
+@inner()
 def road_frame(bends, x, y):
     """Lateral distance d from the centreline, its gradient, and second and third derivative of the centreline."""
     centre = first = second = third = 0.0
@@ -56,7 +56,7 @@ def road_frame(bends, x, y):
     return distance, d_x, 1.0 / stretch, second, third
 
 
-@inlined(error_model="numpy")
+@inlined()
 def _beside(side, d):
     """Distance from the centreline on the given side (0: both), and the sign of its derivative by d."""
     if side > 0.0 or (side == 0.0 and d >= 0.0):
@@ -64,7 +64,7 @@ def _beside(side, d):
     return -d, -1.0
 
 
-@inner(error_model="numpy")
+@inner()
 def beyond_kerb(layers, index, x, d):
     """Distance behind the kerb (negative on the street), whether a side street is nearer, and x relative to it."""
     side = layers[index, 7]
@@ -78,7 +78,7 @@ def beyond_kerb(layers, index, x, d):
     return behind, False, 0.0
 
 
-@inner(error_model="numpy")
+@inner()
 def height(field, x, y, with_slope, with_steps):
     """Height, dz/dx and dz/dy. Without steps, the kerbs (whose slope is local and large) are left out.
 
@@ -155,14 +155,14 @@ def height(field, x, y, with_slope, with_steps):
     return h, h_x, h_y
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(cache=True, nogil=True)
 def evaluate(first, last, field, x, y, out):
     """(N, 3): height, dz/dx, dz/dy."""
     for index in range(first, last):
         out[index, 0], out[index, 1], out[index, 2] = height(field, x[index], y[index], True, True)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def road_coordinate(field, x, y):
     """(N,) lateral distance from the centreline."""
     result = np.empty(x.size)

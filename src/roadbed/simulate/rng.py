@@ -15,7 +15,7 @@ _MIX_2 = np.uint64(0x94D049BB133111EB)
 _TO_UNIT = 1.0 / 9007199254740992.0  # 2^-53
 
 
-@inlined(error_model="numpy")
+@inlined()
 def _mix(state):
     """The finaliser of SplitMix64 (Steele, Lea, Flood 2014)."""
     state = (state ^ (state >> np.uint64(30))) * _MIX_1
@@ -23,7 +23,7 @@ def _mix(state):
     return state ^ (state >> np.uint64(31))
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def make_key(seed, stream, counter):
     """A 64-bit key from three integers; keys of different triples are unrelated."""
     key = _mix(np.uint64(seed) + _GOLDEN)
@@ -31,14 +31,14 @@ def make_key(seed, stream, counter):
     return _mix(key ^ (np.uint64(counter) * _GOLDEN + _MIX_2))
 
 
-@inlined(error_model="numpy")
+@inlined()
 def uniform(key, draw):
     """A number in [0, 1); `draw` numbers the draws made with one key."""
     bits = _mix(key + np.uint64(draw + 1) * _GOLDEN)
     return np.float64(bits >> np.uint64(11)) * _TO_UNIT
 
 
-@inlined(error_model="numpy")
+@inlined()
 def normal(key, draw):
     """A standard normal number; uses up draws `draw` and `draw + 1`."""
     radius = math.sqrt(-2.0 * math.log(1.0 - uniform(key, draw)))
@@ -60,12 +60,12 @@ class RandomStream:
         return self.uniform() < probability
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def _uniform(key, draw):
     return uniform(key, draw)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def gaussian(key, draw):
     """As `normal`, for callers that are not compiled."""
     return normal(key, draw)

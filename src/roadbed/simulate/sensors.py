@@ -60,10 +60,6 @@ class Sensor(Stage):
         return self
 
     @property
-    def full_turn(self) -> bool:
-        return abs(abs(self.azimuth_start - self.azimuth_end) - 360) < 1e-9
-
-    @property
     def firings(self) -> int:
         """Beams sent in one sweep."""
         return self.columns * len(self.elevations)
@@ -71,7 +67,8 @@ class Sensor(Stage):
     def azimuths(self) -> NDArray[np.float64]:
         """(columns,) rad in firing order."""
         # On a partial sweep each firing covers its share of the field of view: the first lies half a share inside.
-        shift = 0.0 if self.full_turn else 0.5
+        full_turn = abs(abs(self.azimuth_start - self.azimuth_end) - 360) < 1e-9
+        shift = 0.0 if full_turn else 0.5
         share = (np.arange(self.columns) + shift) / self.columns
         return np.radians(self.azimuth_start + share * (self.azimuth_end - self.azimuth_start))
 

@@ -102,7 +102,7 @@ def build_grid(solids: Solids, movements: Movements, x: float, y: float, radius:
     return SolidIndex(float(x0), float(y0), start, items, cell_low, cell_high, ball)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(cache=True)
 def _fill(low, high, x0, y0, count):
     start = np.zeros(count * count + 1, np.int64)
     cell_low, cell_high = np.full((count, count), np.inf), np.full((count, count), -np.inf)
@@ -128,7 +128,7 @@ def _fill(low, high, x0, y0, count):
     return start, items, cell_low, cell_high
 
 
-@inlined(error_model="numpy")
+@inlined()
 def _slab(begin, end, origin, ray, half):
     """Narrow [begin, end] to where |origin + t ray| <= half."""
     if abs(ray) < 1e-12:
@@ -137,7 +137,7 @@ def _slab(begin, end, origin, ray, half):
     return max(begin, min(first, second)), min(end, max(first, second))
 
 
-@inlined(error_model="numpy")
+@inlined()
 def _round(a, b, c):
     """Where a t^2 + 2 b t + c <= 0."""
     if a < 1e-18:
@@ -149,7 +149,7 @@ def _round(a, b, c):
     return (-b - root) / a, (-b + root) / a
 
 
-@inner(error_model="numpy")
+@inner()
 def ray_interval(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     """Entry and exit distance of a ray, given in the part's own axes; exit < entry where it misses."""
     if kind == BOX:
@@ -165,7 +165,7 @@ def ray_interval(kind, half_x, half_y, half_z, px, py, pz, ux, uy, uz):
     return _round(a + (uz / half_z) ** 2, b + pz * uz / half_z**2, c + (pz / half_z) ** 2)
 
 
-@inlined(error_model="numpy")
+@inlined()
 def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """A ray in the axes of a part, at its pose `lag` seconds after the solids' instant."""
     if lag != 0.0:
@@ -193,7 +193,7 @@ def to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     )
 
 
-@inlined(error_model="numpy")
+@inlined()
 def ray_interval_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     """Entry and exit distance of a world ray for one part."""
     px, py, pz, vx, vy, vz = to_part(solids, movements, part, lag, ox, oy, oz, ux, uy, uz)
@@ -227,7 +227,7 @@ def facing_of(solids, movements, part, lag, ox, oy, oz, ux, uy, uz):
     return facing(kind, half_x, half_y, half_z, px, py, pz, vx, vy, vz, enter)
 
 
-@inner(error_model="numpy")
+@inner()
 def meet_solids(solids, movements, grid, origin, ray, lag, limit, depth_draw):
     """Distance to the nearest part and its row, (`limit`, -1) if there is none. `depth_draw` in [0, 1) sets how deep
     the ray enters loose parts such as tree crowns."""

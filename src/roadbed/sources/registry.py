@@ -15,7 +15,6 @@ from roadbed.sources.source import Source
 
 # The first class whose `matches` accepts a location opens it. Folder layouts come before single files.
 _BUILT_IN = {
-    "fault": "roadbed.sources.fault:FaultSource",
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "velodyne": "roadbed.sources.sensors.velodyne:VelodyneSource",
     "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",

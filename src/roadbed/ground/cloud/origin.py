@@ -8,7 +8,6 @@ away, or much of the cloud lies beyond the lattice.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -16,9 +15,9 @@ from roadbed.config.ground import GroundConfig
 from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Float64
+from roadbed.ground.mounting.estimator import MountingEstimate
 
-_OTHER_AXES = "look like"  # in notes on points in millimetres or camera axes
-_POINTS = 20_000  # looked at for the density; `_RAYS` of them for hidden points
+_POINTS = 20_000  # sampled for the density; `_RAYS` of them for hidden points
 _RAYS = 500_000
 _SURE = 0.8  # quality of a mounting that is believed
 _HIGHEST = 15.0  # m of a sensor over the ground
@@ -34,13 +33,14 @@ _DIRECTION, _NEARER = 0.25, 0.5  # degrees; share of the range at which the near
 _MOST_HIDDEN = 0.15  # share of the points; scans 0 to 0.1
 
 
-def why_no_origin(scan: Scan, mounting: Mounting, diagnostics: Sequence[str], config: GroundConfig) -> str:
-    """Why no sensor was at the origin of a scan with this mounting and notes on it; empty where one is plausible.
+def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) -> str:
+    """Why no sensor was at the origin of a scan with this mounting; empty where one is plausible.
 
-    Scans with odometry, a given mounting or a given origin have one, and other units or axes are not looked at.
+    Scans with odometry, a given mounting or a given origin have one; points in other units or axes are not tested.
     """
+    mounting = estimate.mounting
     alone = scan.has_origin is None and scan.T_world_sensor is None and mounting.estimated
-    if not alone or config.mounting.height is not None or any(_OTHER_AXES in note for note in diagnostics):
+    if not alone or config.mounting.height is not None or estimate.other_axes:
         return ""
     points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
     sample = _usable(points, _POINTS)

@@ -5,8 +5,6 @@
 Every product and sum is rounded separately, so that a point on a border is on the same side on every device.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import inlined, njit

@@ -15,13 +15,13 @@ _FEWEST_COLUMNS = 20  # of a surface
 _ABOVE_AVERAGE = 2.0  # a surface fills so many times the columns of an average layer: a wall fills all layers alike
 _APART = 6  # layers between two surfaces
 _MOST = 4  # surfaces
-_POINTS = 30_000  # looked at
+_POINTS = 30_000  # sampled
 _ON = 0.1  # m from a plane
-_ABOVE = (0.15, 0.6)  # m over it, where a structure stands on it
+_ABOVE = (0.15, 0.6)  # m over it: returns of structures on it
 _BELOW = 0.2  # m under it
 _LARGEST_SHARE = 0.5  # of the columns on the plane
 _FEWEST_FLAT, _FEWEST_ON_TABLE = 8, 4  # columns of a floor and of a table, in which no return lies above it
-_STANDS, _REACH = 0.35, 1.5  # m between a sensor and the table that it stands on, and how near parts of it are
+_ON_TABLE, _REACH = 0.35, 1.5  # m between a sensor and the table that it is on, and how near parts of it are
 _DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
 _HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
 _COLUMN_AREA = _COLUMN**2  # m^2
@@ -60,18 +60,18 @@ def level_surfaces(points: Float32) -> list[Level]:
 
 
 def floor_and_table(points: Float32) -> tuple[Level, Level] | None:
-    """The lowest level surface, and a table above it on which the sensor stands; None where either is missing, or where
-    the upper one reaches as far around the sensor as ground does.
+    """The lowest level surface, and a table above it that the sensor is on; None where either is missing, or where the
+    upper one reaches as far around the sensor as ground does.
 
     A table ends within reach of the sensor on it. Walls and legs below its edge are no surface: above their lowest
     return others follow in the same column.
     """
     flat = _flat_columns(points)
-    below = _first_layer(flat[flat[:, 2] < -_STANDS - _BELOW], _FEWEST_FLAT)
+    below = _first_layer(flat[flat[:, 2] < -_ON_TABLE - _BELOW], _FEWEST_FLAT)
     if not len(below):
         return None
     floor = Level(float(np.median(below[:, 2])), len(below) * _COLUMN_AREA)
-    on_table = _first_layer(flat[flat[:, 2] > max(floor.height + _BELOW, -_STANDS)], None)
+    on_table = _first_layer(flat[flat[:, 2] > max(floor.height + _BELOW, -_ON_TABLE)], None)
     if np.count_nonzero(np.hypot(on_table[:, 0], on_table[:, 1]) < _REACH) < _FEWEST_ON_TABLE:
         return None
     table = Level(float(np.median(on_table[:, 2])), len(on_table) * _COLUMN_AREA)
@@ -103,27 +103,36 @@ def _first_layer(columns: Float32, enough: int | None) -> Float32:
 def _flat_columns(points: Float32) -> Float32:
     """(n, 3) lowest return of each column in which all returns below the sensor lie close to it."""
     near = points[(np.hypot(points[:, 0], points[:, 1]) < _RADIUS) & (points != 0).any(axis=1) & (points[:, 2] < 0)]
-    column, row = np.floor((near[:, :2] + _RADIUS) / _COLUMN).astype(np.int64).T
-    place = column * int(2 * _RADIUS / _COLUMN) + row
-    order = np.lexsort((near[:, 2], place))
-    _, first, count = np.unique(place[order], return_index=True, return_counts=True)
-    lowest, highest = near[order[first]], near[order[first + count - 1], 2]
-    return lowest[highest - lowest[:, 2] < _ON]
+    lowest, highest = extremes_by_column(near, _RADIUS, _COLUMN)
+    return lowest[highest[:, 2] - lowest[:, 2] < _ON]
+
+
+def column_numbers(points: Float32 | Float64, radius: float, size: float) -> NDArray[np.int64]:
+    """(N,) number of the column, `size` metres wide, that each point lies in; all are within `radius` metres."""
+    column, row = np.floor((points[:, :2] + radius) / size).astype(np.int64).T
+    return column * int(2 * radius / size) + row
+
+
+def extremes_by_column(points: Float32, radius: float, size: float) -> tuple[Float32, Float32]:
+    """(n, 3) the lowest and the highest point of each column that has any."""
+    number = column_numbers(points, radius, size)
+    order = np.lexsort((points[:, 2], number))
+    _, first, count = np.unique(number[order], return_index=True, return_counts=True)
+    return points[order[first]], points[order[first + count - 1]]
 
 
 def why_not_ground(points: Float64) -> str:
-    """Why the plane z = 0 of these points is hardly the ground; empty where nothing speaks against it.
+    """Why the plane z = 0 of these points is hardly the ground; empty where there is no reason.
 
-    Ground is seen between structures, and little lies below it. Walls and furniture alone imitate a plane too, by the
-    lowest ring of beams on them; so does a table top with the floor below it.
+    Ground is seen between structures, and few returns lie below it. The lowest ring of beams on walls and furniture
+    also forms a plane, and so does a table top with the floor below it.
     """
     chosen = points[:: max(1, len(points) // _POINTS)]
     near = chosen[np.hypot(chosen[:, 0], chosen[:, 1]) < _RADIUS]
-    column, row = np.floor((near[:, :2] + _RADIUS) / _COLUMN).astype(np.int64).T
-    height, side = near[:, 2], int(2 * _RADIUS / _COLUMN)
+    height, number, side = near[:, 2], column_numbers(near, _RADIUS, _COLUMN), int(2 * _RADIUS / _COLUMN)
 
     def columns(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.bincount(column[chosen] * side + row[chosen], minlength=side * side) > 0
+        return np.bincount(number[chosen], minlength=side * side) > 0
 
     on = columns(np.abs(height) < _ON)
     limit = _LARGEST_SHARE * np.count_nonzero(on)
@@ -134,6 +143,6 @@ def why_not_ground(points: Float64) -> str:
     return ""
 
 
-def in_words(levels: list[Level]) -> str:
+def describe(levels: list[Level]) -> str:
     """For a message: 0.75 m below (3.1 m2), 2.40 m above (9.0 m2)."""
     return ", ".join(map(str, levels)) or "none"

@@ -15,13 +15,13 @@ from roadbed.kernels.simd import LANES, lane_indices, load_points, mask_bits, mi
 from roadbed.kernels.simd_reductions import compress, count_true, gather
 
 _OUTLIER_GAP = F(0.3)  # m: a return this far under the second lowest of its cell is noise
-_NEAREST = F(1)  # m, closer returns are the vehicle's
+_NEAREST = F(1)  # m, closer returns are of the ego vehicle
 _INLIER = 0.2  # m
-_VECTORS = 32  # of returns that are looked at together
+_VECTORS = 32  # of returns whose candidates are collected before the cells are updated
 _BAND, _BINS = F(0.3), 64  # m of heights, and how many halves of it are counted from the lowest return of a cell on
 _BAND_SHARE, _BAND_FEWEST = 0.25, 3  # of the returns in the fullest band, and returns, that make a band the ground's
 _STRAY_CELLS = 0.1  # share of the cells whose lowest return lies below that band, from which a scan has strays
-_BELOW_PENALTY = 0.5  # ground below a plane speaks against it, things above do not
+_BELOW_PENALTY = 0.5  # per return below a plane; returns above it cost nothing
 
 
 class _Cells(NamedTuple):
@@ -33,8 +33,8 @@ class _Cells(NamedTuple):
     second_z: np.ndarray
 
 
-class _Listed(NamedTuple):
-    """Returns that are lower than what is known of their cells."""
+class _Candidates(NamedTuple):
+    """Returns that are lower than the second lowest return of their cells so far."""
 
     index: np.ndarray
     cell: np.ndarray
@@ -42,9 +42,9 @@ class _Listed(NamedTuple):
 
 
 @inlined()
-def _list_low(points, k, index, rules, second_z, listed, n):
-    """Adds those among a vector of points from `k` on, which are number `index` and on; returns how many are near, how
-    many of these low, and how many are listed then."""
+def _collect_candidates(points, k, index, rules, second_z, candidates, n):
+    """Append the candidates among LANES points from `k` on, whose numbers begin at `index`; returns the number of near
+    points, of low ones among them, and of all candidates."""
     x, y, z = load_points(points, k)
     radius, scale, highest, side = rules
     squared, last = x * x + y * y, splat(F(side - 1))
@@ -53,48 +53,48 @@ def _list_low(points, k, index, rules, second_z, listed, n):
     if not mask_bits(is_low):
         return count_true(is_near), 0, n
     row, column = to_int32(minimum((y + radius) * scale, last)), to_int32(minimum((x + radius) * scale, last))
-    cell = where(is_low, row * side + column, splat(np.int32(0)))  # what is far away lies in none
+    cell = where(is_low, row * side + column, splat(np.int32(0)))  # other lanes are not used
     is_lower = is_low & (z < gather(second_z, cell, 0))
-    store(listed.cell, n, compress(is_lower, cell))
-    store(listed.z, n, compress(is_lower, z))
-    store(listed.index, n, compress(is_lower, to_int32(lane_indices()) + splat(np.int32(index))))
+    store(candidates.cell, n, compress(is_lower, cell))
+    store(candidates.z, n, compress(is_lower, z))
+    store(candidates.index, n, compress(is_lower, to_int32(lane_indices()) + splat(np.int32(index))))
     return count_true(is_near), count_true(is_low), n + U(count_true(is_lower))
 
 
 @inlined()
-def _keep_lowest(listed, n, cells):
-    """Those listed, of which some may have been lower than others only before."""
+def _keep_lowest(candidates, n, cells):
+    """Update the two lowest returns of each cell from the candidates."""
     lowest, second, lowest_z, second_z = cells
     for k in range(n):
-        z, cell = listed.z[k], U(listed.cell[k])
+        z, cell = candidates.z[k], U(candidates.cell[k])
         if z < lowest_z[cell]:
             second_z[cell], second[cell] = lowest_z[cell], lowest[cell]
-            lowest_z[cell], lowest[cell] = z, listed.index[k]
+            lowest_z[cell], lowest[cell] = z, candidates.index[k]
         elif z < second_z[cell]:
-            second_z[cell], second[cell] = z, listed.index[k]
+            second_z[cell], second[cell] = z, candidates.index[k]
 
 
 @merged()
-def _look(points, last, stride, rules, cells, listed):
-    """Every `stride`-th vector of points, and the `last` one, which is filled up with missing returns; returns how many
-    are near, and how many of these low."""
+def _find_lowest(points, last, stride, rules, cells, candidates):
+    """The two lowest returns of each cell, from every `stride`-th vector of points and the `last` one, which is padded
+    with missing returns; returns the number of near points, and of low ones among them."""
     whole_vectors = points.shape[0] // LANES
-    near, low, n = _list_low(last, 0, whole_vectors * LANES, rules, cells.second_z, listed, U(0))
-    _keep_lowest(listed, n, cells)
+    near, low, n = _collect_candidates(last, 0, whole_vectors * LANES, rules, cells.second_z, candidates, U(0))
+    _keep_lowest(candidates, n, cells)
     block = _VECTORS * stride
     # From the end on: most scans end with their lowest beams, and what follows them is rarely lower.
     for begin in range(whole_vectors // block * block, -1, -block):
         n = U(0)
         for v in range(begin, min(begin + block, whole_vectors), stride):
-            more, lower, n = _list_low(points, v * LANES, v * LANES, rules, cells.second_z, listed, n)
+            more, lower, n = _collect_candidates(points, v * LANES, v * LANES, rules, cells.second_z, candidates, n)
             near, low = near + more, low + lower
-        _keep_lowest(listed, n, cells)
+        _keep_lowest(candidates, n, cells)
     return near, low
 
 
 @inner()
 def _cell_of(points, i, rules):
-    """The cell of return i; -1: it is not looked at."""
+    """The cell of return i; -1: it is too far, too near or too high."""
     radius, scale, highest, side = rules
     x, y, z = points[i, 0], points[i, 1], points[i, 2]
     squared = x * x + y * y
@@ -125,49 +125,49 @@ def _ground_bands(points, stride, rules, lowest_z, floor):
 
 
 @inner()
-def _lift_strays(points, stride, rules, cells, taken):
+def _lift_strays(points, stride, rules, cells, chosen):
     """In a scan with many strays below the ground, the lowest return of each cell's ground instead of the lowest."""
     floor, known, below = np.empty_like(cells.lowest_z), 0, 0
     _ground_bands(points, stride, rules, cells.lowest_z, floor)
-    for here in range(taken.shape[0]):
-        known += taken[here] >= 0
-        below += taken[here] >= 0 and points[taken[here], 2] < floor[here]
+    for here in range(chosen.shape[0]):
+        known += chosen[here] >= 0
+        below += chosen[here] >= 0 and points[chosen[here], 2] < floor[here]
     if below <= _STRAY_CELLS * known:
         return
-    for here in range(taken.shape[0]):
-        if taken[here] >= 0 and points[taken[here], 2] < floor[here]:
-            taken[here] = -1
+    for here in range(chosen.shape[0]):
+        if chosen[here] >= 0 and points[chosen[here], 2] < floor[here]:
+            chosen[here] = -1
     for v in range(0, points.shape[0] // LANES * LANES, stride * LANES):
         for i in range(v, v + LANES):
             cell = _cell_of(points, i, rules)
             if cell < 0 or cells.second[cell] < 0 or points[i, 2] < floor[cell]:
                 continue
-            if taken[cell] < 0 or points[i, 2] < points[taken[cell], 2]:
-                taken[cell] = i
+            if chosen[cell] < 0 or points[i, 2] < points[chosen[cell], 2]:
+                chosen[cell] = i
 
 
 @njit(cache=True)
 def lowest_returns(points, stride, cell, radius, highest, out):
     """The lowest return of each cell with at least two, or of the cell's ground in a scan with many strays below it, as
-    rows x, y, z of `out`, which has room for all of a square of cells; returns how many, and which share of the returns
-    within `radius` was not too high to be looked at: vectors of returns, every `stride`-th.
+    rows x, y, z of `out`, which has room for all of a square of cells; returns how many, and the share of the returns
+    within `radius` that are not higher than `highest`; of every `stride`-th vector of returns.
     """
     side, room = np.int32(math.sqrt(out.shape[1])), (_VECTORS + 1) * LANES
-    nobody, unseen = np.full((2, side * side), np.int32(-1)), np.full((2, side * side), F(np.inf))
-    cells = _Cells(nobody[0], nobody[1], unseen[0], unseen[1])
-    listed = _Listed(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
+    no_index, no_height = np.full((2, side * side), np.int32(-1)), np.full((2, side * side), F(np.inf))
+    cells = _Cells(no_index[0], no_index[1], no_height[0], no_height[1])
+    candidates = _Candidates(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
     last, whole_vectors = np.zeros((LANES, 3), np.float32), points.shape[0] // LANES * LANES
     last[: points.shape[0] - whole_vectors] = points[whole_vectors:]
     rules = radius, F(1) / cell, highest, side
-    near, low = _look(points, last, stride, rules, cells, listed)
-    taken = np.full(side * side, np.int32(-1))
+    near, low = _find_lowest(points, last, stride, rules, cells, candidates)
+    chosen = np.full(side * side, np.int32(-1))
     for here in range(side * side):
         a, b = cells.lowest[here], cells.second[here]
         if b >= 0:
-            taken[here] = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
-    _lift_strays(points, stride, rules, cells, taken)
+            chosen[here] = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
+    _lift_strays(points, stride, rules, cells, chosen)
     n = 0
-    for i in taken:
+    for i in chosen:
         if i >= 0:
             out[0, n], out[1, n], out[2, n] = points[i, 0], points[i, 1], points[i, 2]
             n += 1

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the ground may be when it does not lie under a nearly level sensor: any tilt, upside down, far from the origin.
+"""Candidate frames of the ground where it is not below a nearly level sensor: any tilt, upside down, far away.
 
-Planes through random triples of points vote, once for each way a sensor may be turned; the winners are only starting
-points from which the ordinary fit looks again.
+RANSAC over planes through random triples of points, once per orientation of the sensor. The estimator fits the ground
+again in each candidate frame.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ import numpy as np
 
 from roadbed.core.geometry import Float32, Float64, Pose, rotation_to_level
 
-_POINTS = 3000  # looked at
+_POINTS = 3000  # sampled
 _TRIALS = 600
-_AT_ONCE = 32  # planes
+_PLANES_PER_BLOCK = 32  # planes
 _NEAR = 0.2  # m from a plane
 _BELOW_PENALTY = 0.5
-_LEAST_SHARE = 0.05  # of the points on a plane that is worth a closer look
+_LEAST_SHARE = 0.05  # of the votes, for a candidate
 _FARTHEST_HEIGHT = 15.0  # m over the ground; beyond, the origin is not a sensor's
 _WITHIN = np.cos(np.radians(50))
 UPRIGHT, UPSIDE_DOWN, CAMERA = "upright", "upside down", "camera axes"
-_TURNS = {  # how a sensor may be turned: its axes to forward, left, up
+_ORIENTATIONS = {  # of a sensor: rotation from its axes to forward, left, up
     UPRIGHT: np.eye(3),
     UPSIDE_DOWN: np.diag([1.0, -1.0, -1.0]),
     CAMERA: np.array([[0.0, 0.0, 1.0], [-1.0, 0.0, 0.0], [0.0, -1.0, 0.0]]),
@@ -31,17 +31,17 @@ _TURNS = {  # how a sensor may be turned: its axes to forward, left, up
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class Candidate:
     """A frame in which the ground may be near level below the origin."""
 
     T_level_sensor: Pose
-    turn: str
-    far: bool  # the origin was moved to the points: there is no sensor where they count from
+    orientation: str
+    far: bool  # the origin was moved to the points: no sensor is at their origin
 
 
-def starts(points: Float32) -> Iterator[Start]:
-    """Frames worth a closer look, at most one per turn; nothing where no plane stands out."""
-    chosen = _thinned(points)
+def candidate_frames(points: Float32) -> Iterator[Candidate]:
+    """At most one candidate per orientation; none where no plane has enough votes."""
+    chosen = _voxel_sample(points)
     if len(chosen) < 50:
         return
     centre = np.median(chosen, axis=0)
@@ -54,20 +54,20 @@ def starts(points: Float32) -> Iterator[Start]:
     if not len(normals):  # all points within centimetres, or on one line
         return
     scores = _scores(moved, weight, normals, heights) / weight.sum()
-    for turn, whole in _TURNS.items():
-        candidates = np.where((normals @ whole[2] > _WITHIN) & (far | (heights > 0.02)), scores, -np.inf)
+    for orientation, axes in _ORIENTATIONS.items():
+        candidates = np.where((normals @ axes[2] > _WITHIN) & (far | (heights > 0.02)), scores, -np.inf)
         best = int(np.argmax(candidates))
         if candidates[best] < _LEAST_SHARE:
             continue
-        rotation = _level(whole @ normals[best]) @ whole
+        rotation = _level(axes @ normals[best]) @ axes
         height = heights[best]
         moved_away = far or height > _FARTHEST_HEIGHT
         lift = np.array([0.0, 0.0, height - 2.0 if moved_away else 0.0])  # 2 m over the plane, as a sensor would be
-        yield Start(Pose(rotation, lift - rotation @ offset), turn, moved_away)
+        yield Candidate(Pose(rotation, lift - rotation @ offset), orientation, moved_away)
 
 
-def _thinned(points: Float32) -> Float64:
-    """Returns spread evenly over space: one per box of a size that leaves enough of them."""
+def _voxel_sample(points: Float32) -> Float64:
+    """One return per voxel, of a size that leaves enough of them."""
     usable = points[np.isfinite(points).all(axis=1) & (np.abs(points).max(axis=1) < 1e7)].astype(np.float64)
     usable = usable[(usable != 0).any(axis=1)]
     usable = usable[:: max(1, len(usable) // 30_000)]
@@ -88,22 +88,21 @@ def _planes(points: Float64) -> tuple[Float64, Float64]:
     a, b, c = (points[random.integers(0, len(points), _TRIALS)] for _ in range(3))
     normal = np.cross(b - a, c - a)
     length = np.linalg.norm(normal, axis=1)
-    wide = length > 2.0  # m^2: a narrow triple says nothing of the tilt
+    wide = length > 2.0  # m^2: a narrow triple does not determine the tilt
     normal = normal[wide] / length[wide, None]
     height = -(normal * a[wide]).sum(axis=1)
     return np.concatenate([normal, -normal]), np.concatenate([height, -height])
 
 
 def _scores(points: Float64, weight: Float64, normals: Float64, heights: Float64) -> Float64:
-    """What lies on a plane speaks for it, what lies below against it.
+    """Weighted votes of the points for each plane: points on it count, points below it count against it.
 
-    Some planes at a time, which stay in the cache, and without matrix products: for those NumPy wakes threads that go
-    on waiting for more long after.
+    In blocks of planes that stay in the cache, and without matrix products, for which NumPy would wake its threads.
     """
     scores = np.empty(len(normals))
     x, y, z = points.T[:, :, np.newaxis]
-    for first in range(0, len(normals), _AT_ONCE):
-        some = slice(first, first + _AT_ONCE)
+    for first in range(0, len(normals), _PLANES_PER_BLOCK):
+        some = slice(first, first + _PLANES_PER_BLOCK)
         over = x * normals[some, 0]
         over += y * normals[some, 1]
         over += z * normals[some, 2]

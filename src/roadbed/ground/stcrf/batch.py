@@ -21,10 +21,8 @@ T = TypeVar("T")
 class BatchStcrf:
     """`run` takes tagged frames and yields tagged results in order; no prior is used or kept."""
 
-    def __init__(self, backend: Backend, config: Config, wanted: int | None = None) -> None:
+    def __init__(self, backend: Backend, config: Config) -> None:
         self._engines = [StcrfDevice(open_device(backend.device), config, _SLOTS) for _ in range(_ENGINES)]
-        for engine in self._engines:
-            engine.wanted = engine.wanted if wanted is None else wanted
 
     def run(self, frames: Iterable[tuple[T, FrameInput]]) -> Iterator[tuple[T, FrameOutput]]:
         free, busy = deque(self._engines), deque[tuple[StcrfDevice, list[T]]]()

@@ -21,28 +21,13 @@ from roadbed.ground.engine import (
     Turned,
     Vehicle,
 )  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
 from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, pillar_positions
-from roadbed.ground.stcrf.model import (
-    DISAGREEMENT_WEIGHT,
-    EARLY_SIGMA_UP,
-    ENOUGH_PRIOR,
-    FEWEST_SAMPLES,
-    HEIGHT_WEIGHT,
-    KNOWN_PRIOR,
-    LARGEST_LIFT,
-    LARGEST_TILT,
-    SLOPE_WEIGHT,
-    SMALL_COMPONENT,
-    SMALLEST_FIT,
-    SMALLEST_OVERLAP,
-    WALL_HIGH,
-    WALL_LOW,
-)  # fmt: skip
 from roadbed.ground.stcrf.motion.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_field, transport
 from roadbed.ground.stcrf.points.active_columns_cpu import (
@@ -51,13 +36,13 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     begin_active_columns,
     fill_expected,
     keep_seen,
-    share_known,
-    share_points,
+    known_share,
+    partition_points,
 )  # fmt: skip
 from roadbed.ground.stcrf.points.isolated_cpu import IsolatedReturns
 from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
 from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, select_points
-from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortRoom, sort_by_node
+from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortScratch, sort_by_node
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import (
     alignment_stride,
@@ -104,8 +89,8 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if self.config.uses("coarse_start") else None
         self._isolated = IsolatedReturns(self._fine.shape) if self.config.uses("isolated_returns") else None
         self._start = np.zeros(nodes + 1, np.int32)
-        self._sort_room = SortRoom.of(numba.get_num_threads(), nodes)
-        self._sort_alone = SortRoom(*(room[:1] for room in self._sort_room))  # of one slice
+        self._sort_scratch = SortScratch.of(numba.get_num_threads(), nodes)
+        self._sort_scratch_single = SortScratch(*(room[:1] for room in self._sort_scratch))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._pillar_positions = LabelRules.of(config), pillar_positions(self._side)
         self._selection = self._make_selection()
@@ -114,7 +99,7 @@ class StcrfCpu:
             self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
-        self._listed, self._listed_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
+        self._active_nodes, self._active_nodes_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
         self._node_classes = np.zeros(nodes, np.uint8)
         self._near_count, self._band_count = np.zeros((2, nodes), np.int32)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
@@ -131,7 +116,7 @@ class StcrfCpu:
     def _grow(self, points: int) -> None:
         """Buffers for at least `points` points."""
         capacity = max(4096, int(points * 1.25))
-        self._runs = Runs.of(capacity, len(self._sort_room.count), BLOCK)
+        self._runs = Runs.of(capacity, len(self._sort_scratch.count), BLOCK)
         self._sample_nodes = np.empty(capacity, np.int32)
         self._pillar = np.empty(capacity + LANES, np.uint16)  # whole vectors are read, also of the last points
         self._sorted = np.empty((3, capacity + LANES), F)
@@ -165,7 +150,7 @@ class StcrfCpu:
         with timed(timings, "start"):
             self._begin(points, given.vehicle, given.road)
         with timed(timings, "em"):
-            few = self._warm and self._overlap(shaping) >= ENOUGH_PRIOR
+            few = self._warm and self._overlap(shaping) >= model.ENOUGH_PRIOR
             stcrf = self.config.stcrf
             rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
             run_em(self._fine, shaping, rules, self._single_thread)
@@ -188,10 +173,10 @@ class StcrfCpu:
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
         x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._listed)
+        out = SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._active_nodes)
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
-        room = self._sort_alone if self._single_thread else self._sort_room
+        room = self._sort_scratch_single if self._single_thread else self._sort_scratch
         sorting = scan, known, pose, self._fine.shape, room, out
         parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
@@ -202,7 +187,7 @@ class StcrfCpu:
         fine.cut(self._single_thread)
         chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
-        share_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
+        partition_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         if self._isolated is not None:
             origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
             self._isolated.mark(points, chunks, origin, self._single_thread)
@@ -217,13 +202,13 @@ class StcrfCpu:
 
     def _make_selection(self) -> Selection:
         """Which points may shape the surface, as plain numbers."""
-        walls_out = self.config.uses("wall_pillars")
+        exclude_walls = self.config.uses("wall_pillars")
         return Selection(
             limit=self.config.stcrf.points_per_node,
             side=np.int32(self._side),
-            wall_low=F(WALL_LOW),
-            wall_high=F(WALL_HIGH if walls_out or self._rules.around else 0),
-            walls_out=walls_out,
+            wall_low=F(model.WALL_LOW),
+            wall_high=F(model.WALL_HIGH if exclude_walls or self._rules.around else 0),
+            exclude_walls=exclude_walls,
             low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
         )
 
@@ -255,7 +240,7 @@ class StcrfCpu:
     def _overlap(self, points: ShapingPoints) -> float:
         """Share of the nodes with points that the prior knows."""
         fine = self._fine
-        return float(share_known(points.active_nodes, points.length, fine.prior, fine.shape.columns, KNOWN_PRIOR))
+        return float(known_share(points.active_nodes, points.length, fine.prior, fine.shape.columns, model.KNOWN_PRIOR))
 
     def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
         """Of the fine lattice, with a prior or without."""
@@ -265,11 +250,11 @@ class StcrfCpu:
             iterations=iterations,
             from_prior=warm,
             gamma=F(stcrf.gamma if warm else 0),
-            sigma_up_early=F(EARLY_SIGMA_UP if early else stcrf.sigma_up),
+            sigma_up_early=F(model.EARLY_SIGMA_UP if early else stcrf.sigma_up),
             sigma_up=F(stcrf.sigma_up),
             pull=F(0),
             height_information=F(height_weight(self.config)),
-            slope_information=F(SLOPE_WEIGHT),
+            slope_information=F(model.SLOPE_WEIGHT),
         )
 
     def _make_surface_rules(self, warm: bool, base: float) -> SurfaceRules:
@@ -278,9 +263,9 @@ class StcrfCpu:
         return SurfaceRules(
             seen_only=self.config.uses("seen_only"),
             height_information=F(height_weight(self.config)),
-            slope_information=F(SLOPE_WEIGHT),
+            slope_information=F(model.SLOPE_WEIGHT),
             scale=F(stcrf.sigma_up**2),
-            disagreement=F(DISAGREEMENT_WEIGHT if self.config.uses("neighbour_disagreement") else 0),
+            disagreement=F(model.DISAGREEMENT_WEIGHT if self.config.uses("neighbour_disagreement") else 0),
             gamma=F(stcrf.gamma if warm else 0),
             spacing=F(stcrf.spacing),
             largest_variance=F(stcrf.known_sigma**2),
@@ -293,12 +278,12 @@ class StcrfCpu:
         surface = fine.mean, fine.posterior[:, 0]
         near = self._near, self._near_count, self._band_count
         places = self._node_classes, self._pillar_positions
-        before = self._votes, self._listed_before
+        before = self._votes, self._active_nodes_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)
         chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         given = chunks, points, fine.shape, self._side, rules, surface, work, out
         parallel_region(label_points, LABEL_PHASES, *given, single_thread=self._single_thread)
-        self._listed, self._listed_before = self._listed_before, self._listed
+        self._active_nodes, self._active_nodes_before = self._active_nodes_before, self._active_nodes
 
     def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
@@ -312,7 +297,7 @@ class StcrfCpu:
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
         if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
-            drop_small_components(SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
+            drop_small_components(model.SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
         if uses("seen_only") and uses("neighbour_disagreement"):
             compute_variance(fine.active_columns, self._evidence, rules, variance)
         return elevation, slope, variance
@@ -350,7 +335,7 @@ class StcrfCpu:
         fine = self._fine
         fine.prior[1:-1, :, 1 : fine.shape.columns + 1] = information.transpose(1, 0, 2)
         fine.prior_ends[0], fine.prior_ends[1] = 1, fine.shape.columns + 1
-        weak = F(HEIGHT_WEIGHT), F(SLOPE_WEIGHT)
+        weak = F(model.HEIGHT_WEIGHT), F(model.SLOPE_WEIGHT)
         solve_field(fine.prior, *weak, fine.shape.columns, fine.prior_mean)
         self._carries = False  # where nothing is known, these planes say nothing
 
@@ -359,7 +344,7 @@ class StcrfCpu:
         if isinstance(motion, Turned):
             rotation, translation = motion.T_old_new.rotation.astype(F), motion.T_old_new.translation.astype(F)
             origin = F(motion.x0), F(motion.y0)
-            weak = F(HEIGHT_WEIGHT), F(SLOPE_WEIGHT)
+            weak = F(model.HEIGHT_WEIGHT), F(model.SLOPE_WEIGHT)
             given = fine.prior, fine.shape, origin, rotation, translation, weak
             grain = fine.shape.rows if self._single_thread else 1
             parallel_for(transport, fine.shape.rows, *given, fine.data, fine.expected, grain=grain)
@@ -391,10 +376,10 @@ class StcrfCpu:
         scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
         n, over = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
-        if over >= FEWEST_SAMPLES and n < SMALLEST_OVERLAP * F(over):
+        if over >= model.FEWEST_SAMPLES and n < model.SMALLEST_OVERLAP * F(over):
             return Misalignment(lift, slope_x, slope_y, n / over, fits=False)
-        if n < FEWEST_SAMPLES:
+        if n < model.FEWEST_SAMPLES:
             return None
         tilt = math.hypot(slope_x, slope_y)
-        fits = share >= SMALLEST_FIT and abs(lift) <= LARGEST_LIFT and tilt <= LARGEST_TILT
+        fits = share >= model.SMALLEST_FIT and abs(lift) <= model.LARGEST_LIFT and tilt <= model.LARGEST_TILT
         return Misalignment(lift, slope_x, slope_y, share, fits)

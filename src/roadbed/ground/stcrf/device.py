@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -28,20 +27,9 @@ from roadbed.ground.engine import (
     SensorViews,
     Turned,
 )  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.command_graphs import CommandGraphs
-from roadbed.ground.stcrf.model import (
-    ENOUGH_PRIOR,
-    FRAME,
-    HEIGHT,
-    HEIGHT_WEIGHT,
-    LAYERS,
-    POSTERIOR,
-    PROBABILITY,
-    ROLLING,
-    SLOPE_WEIGHT,
-    TURNING,
-)  # fmt: skip
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.ground.stcrf.sizes import alignment_stride, lattice_of
 from roadbed.ground.visibility.device import VisibilityDevice
@@ -62,18 +50,19 @@ class StcrfDevice:
         config: Config,
         slots: int = 1,
         outputs: Outputs = "host",
-        wanted: Collection[str] | None = None,
+        fields: Collection[str] | None = None,
     ) -> None:
         self.backend, self.config, self.slots = backend, config.ground, slots
         self._returns_device_arrays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
-        self.wanted = PROBABILITY | HEIGHT | LAYERS  # outputs beside the labels that are computed,
-        bits = {"ground_probability": PROBABILITY, "height_above_ground": HEIGHT}  # and brought to the host
-        self.fetched = self.wanted if wanted is None else LAYERS | sum(bits[name] for name in wanted)
+        optional = {"probability": "ground_probability", "height": "height_above_ground"}
+        chosen = (name for name, field in optional.items() if fields is None or field in fields)
+        self._fetched = ("label", *chosen, "layers")  # outputs that are copied to the host
         self._buffers = Buffers(backend, config, slots, device_resident=outputs == "both")
         self._graphs = CommandGraphs(backend, config, self._buffers)
-        argument_struct = ArgumentStruct(FRAME, slots)
+        argument_struct = ArgumentStruct(model.FRAME, slots)
         self._frames, self._records = argument_struct.array, argument_struct.records
+        self._frames["wanted"] = model.PROBABILITY | model.HEIGHT | model.LAYERS  # computed beside the labels
         self._unaligned = argument_struct.array["unaligned"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         self._kept = self._to_move = False
@@ -108,10 +97,12 @@ class StcrfDevice:
     def misalignment(self) -> Misalignment | None:
         with timed(self._timings, "align"):
             self._wait_for_pose()
-        return _misalignment(*self._buffers.fit.host[0].tolist())
+        lift, slope_x, slope_y, share, known, fits = self._buffers.fit.host[0].tolist()
+        return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None
 
     def output(self, given: FrameInput) -> FrameOutput:
-        self._prepare_outputs()
+        if self.slots == 1 and not self._returns_device_arrays:
+            self._buffers.allocate_outputs(self._fetched)  # of the next frame, while the device computes this one
         with timed(self._timings, "place"):
             few = given.warm and self.config.stcrf.warm_iterations < self.config.stcrf.iterations
             queried = isinstance(given.exclude.ego, EgoQuery)
@@ -120,8 +111,10 @@ class StcrfDevice:
             if self._started_warm and not given.warm:  # the scan does not fit the prior
                 self.backend.finish()  # before the memory of the outputs that it writes is handed back
                 self._queue(warm=False)
-            elif few and self._knows_too_little(*self._buffers.overlap.host[0].tolist()):
-                self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
+            elif few:
+                unknown, known = self._buffers.overlap.host[0].tolist()
+                if known < model.ENOUGH_PRIOR * max(1, known + unknown):  # few iterations are not enough
+                    self._graph_cache.run(*self._graphs.of_frame(True, self._carries, few_iterations=False))
             output = self._output(0, self._timings, self._left())
             if queried:
                 self._ego.answer(output.ego)
@@ -138,10 +131,8 @@ class StcrfDevice:
         with timed(timings, "device"):
             self.backend.finish()
 
-    def _left(self) -> DeviceGround | None:
+    def _left(self) -> DeviceGround:
         """What lies here after a frame, for kernels of the next stage."""
-        if self.wanted & (HEIGHT | LAYERS) != HEIGHT | LAYERS:
-            return None
         b, record = self._buffers, self._records[0]
         self._left_on_device = DeviceGround(
             self.backend,
@@ -183,11 +174,11 @@ class StcrfDevice:
         """Carried out before the next frame, in one pass with keeping the posterior."""
         frames = self._frames
         if isinstance(motion, Turned):
-            frames["motion"], self._carries = TURNING, False
+            frames["motion"], self._carries = model.TURNING, False
             frames["turn"], frames["travel"] = motion.T_old_new.rotation.ravel(), motion.T_old_new.translation
             frames["node_x"], frames["node_y"] = motion.x0, motion.y0
         else:
-            frames["motion"] = ROLLING
+            frames["motion"] = model.ROLLING
             frames["shift_columns"], frames["shift_rows"], frames["lower"] = motion.columns, motion.rows, motion.climb
         self._to_move = True
 
@@ -206,7 +197,7 @@ class StcrfDevice:
         self._kept = self._to_move = self._carries = False
         self._stay()
         nodes = self.lattice.size
-        planes = planes_of(information, HEIGHT_WEIGHT, SLOPE_WEIGHT)
+        planes = planes_of(information, model.HEIGHT_WEIGHT, model.SLOPE_WEIGHT)
         state = np.concatenate([information.reshape(9, nodes), planes.reshape(3, nodes)]).T
         start = 12 * nodes * int(self._frames["prior"][0])
         self.backend.upload(np.ascontiguousarray(state, np.float32), self._buffers.priors, start)
@@ -220,7 +211,7 @@ class StcrfDevice:
         if not self._to_move:
             return ()
         for record in self._records:
-            record.prior_from, record.prior = POSTERIOR if self._kept else record.prior, 1 - record.prior
+            record.prior_from, record.prior = model.POSTERIOR if self._kept else record.prior, 1 - record.prior
         self._kept = self._to_move = False
         return (self._graphs.motion,)
 
@@ -307,20 +298,14 @@ class StcrfDevice:
         if self._returns_device_arrays:
             buffers.renew_outputs()
         elif self.slots == 1:
-            buffers.take_outputs(_brought(self.wanted & self.fetched))
+            buffers.take_outputs(self._fetched)
         label, probability, height, layers = (output.addresses for output in buffers.outputs())
         for k, record in enumerate(self._records):
-            record.warm, record.wanted = warm, self.wanted
-            record.label, record.probability = label[k], probability[k]
+            record.warm, record.label, record.probability = warm, label[k], probability[k]
             record.height, record.layers = height[k], layers[k]
         self.backend.enqueue(self._frames, buffers.frames)
         self._stay()
         return before
-
-    def _prepare_outputs(self) -> None:
-        """Memory for what the next frame brings to the host, while the device works on this one."""
-        if self.slots == 1 and not self._returns_device_arrays:
-            self._buffers.allocate_outputs(_brought(self.wanted & self.fetched))
 
     def _queue(self, warm: bool, aligned: bool = False) -> None:
         """A frame with what comes before it; what the host waits for is recorded as placed long before it has ended."""
@@ -340,53 +325,28 @@ class StcrfDevice:
         self._graph_cache.run(rest)
 
     def _queue_fetch(self, slot: int) -> None:
-        """Queue the copies of what is wanted."""
-        fetch, buffers, count = self.backend.fetch, self._buffers, self._records[slot].count
-        fetch(buffers.label, slot, count)
-        if self.wanted & self.fetched & PROBABILITY:
-            fetch(buffers.probability, slot, count)
-        if self.wanted & self.fetched & HEIGHT:
-            fetch(buffers.height, slot, count)
-        if self.wanted & LAYERS:
-            fetch(buffers.layers, slot, 4 * self.lattice.size)
+        """Queue the copies to the host."""
+        for name in self._fetched:
+            count = 4 * self.lattice.size if name == "layers" else self._records[slot].count
+            self.backend.fetch(getattr(self._buffers, name), slot, count)
 
     def _output(self, slot: int, timings: dict[str, float], device: DeviceGround | None = None) -> FrameOutput:
-        """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not wanted."""
-        buffers, count, wanted = self._buffers, self._records[slot].count, self.wanted & self.fetched
+        """What was fetched, in arrays of the caller's own, or the arrays on the device; empty where not fetched."""
+        buffers, count = self._buffers, self._records[slot].count
         return FrameOutput(
             self._given(buffers.label.host[slot, :count]),
-            self._given(buffers.probability.host[slot, : count if wanted & PROBABILITY else 0]),
-            self._given(buffers.height.host[slot, : count if wanted & HEIGHT else 0]),
+            self._given(buffers.probability.host[slot, : count if "probability" in self._fetched else 0]),
+            self._given(buffers.height.host[slot, : count if "height" in self._fetched else 0]),
             *self._surface(slot),
             timings=timings,
             device=device,
         )
 
     def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:
-        if not self.wanted & LAYERS:
-            nothing: Float32 = np.empty((0, 0), np.float32)
-            return nothing, nothing, nothing
         nodes, shape = self.lattice.size, self.lattice.shape
         layers = self._given(self._buffers.layers.host[slot].reshape(-1))
         elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 
-    @staticmethod
-    def _knows_too_little(unknown: int, known: int) -> bool:
-        """Whether the prior knows so few of the nodes with points that all iterations are needed."""
-        return known < ENOUGH_PRIOR * max(1, known + unknown)
-
     def _given(self, array: Any) -> Any:
         return array if self._returns_device_arrays or self.slots == 1 else array.copy()
-
-
-@cache
-def _brought(outputs: int) -> tuple[str, ...]:
-    """Names of what comes to the host, labels always."""
-    bits = {"probability": PROBABILITY, "height": HEIGHT, "layers": LAYERS}
-    return ("label", *(name for name, bit in bits.items() if outputs & bit))
-
-
-def _misalignment(lift: float, slope_x: float, slope_y: float, share: float, known: float, fits: float) -> Any:
-    """What the kernels found, None where too little of the prior surface is known."""
-    return Misalignment(lift, slope_x, slope_y, share, bool(fits)) if known else None

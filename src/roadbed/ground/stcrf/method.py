@@ -27,11 +27,10 @@ from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
+from roadbed.ground.visibility.applies import applies_to, resolves_faces, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.device import can_find
-from roadbed.ground.visibility.floor import resolves_faces
 from roadbed.ground.visibility.model import VisibilityModel
-from roadbed.ground.visibility.views import applies_to, views_of
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend
@@ -61,10 +60,10 @@ class Stcrf:
         backend: Backend | CpuBackend,
         map_folder: str | Path | None = None,
         outputs: Outputs = "host",
-        wanted: Collection[str] | None = None,
+        fields: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend, outputs, wanted)
+        self.engine = _engine(config, backend, outputs, fields)
         self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
         self._device_filters = not isinstance(backend, CpuBackend) and can_find(VisibilityModel())
         long_term_map = _long_term_map(config, map_folder)
@@ -81,14 +80,14 @@ class Stcrf:
         if scan.has_origin is False:
             return self._cloud(scan)
         timings: dict[str, float] = {}
-        diagnostics: list[str] = []
         given_scan = scan
         scan, ego_mask, excluded = self._without_ego(scan, ego)
         with timed(timings, "mounting"):
-            mounting = self._mountings.of(scan, diagnostics)
-            why = why_no_origin(scan, mounting, diagnostics, self.config.ground)
+            estimate = self._mountings.of(scan)
+            why = why_no_origin(scan, estimate, self.config.ground)
         if why:
             return self._cloud(given_scan, why)
+        mounting, diagnostics = estimate.mounting, [estimate.note] if estimate.note else []
         with timed(timings, "motion"):
             T_world_vehicle = scan.T_world_sensor and scan.T_world_sensor @ mounting.T_vehicle_sensor.inverse()
             moment = self._timeline.update(scan.time, (scan.sensor,), T_world_vehicle)
@@ -185,9 +184,7 @@ class Stcrf:
         """Whether a scan has no odometry and a sensor at its origin."""
         if scan.has_origin is False or scan.T_world_sensor is not None:
             return False
-        diagnostics: list[str] = []
-        mounting = self._mountings.of(scan, diagnostics)
-        return not why_no_origin(scan, mounting, diagnostics, self.config.ground)
+        return not why_no_origin(scan, self._mountings.of(scan), self.config.ground)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
         found = self.start(scan, None, self._no_ego).result()
@@ -198,17 +195,16 @@ class Stcrf:
         self, scans: Iterable[Scan]
     ) -> Iterator[tuple[tuple[Scan, Mounting, GridPose, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            diagnostics: list[str] = []
-            mounting = self._mountings.of(scan, diagnostics)
+            mounting, note, _ = self._mountings.of(scan)
             pose = self._grid.single(mounting)
-            yield (scan, mounting, pose, tuple(diagnostics)), self._input(scan, mounting, pose)
+            yield (scan, mounting, pose, (note,) if note else ()), self._input(scan, mounting, pose)
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
         alone = replace(scan, T_world_sensor=None)
         if isinstance(self.backend, CpuBackend):
             return dict(self._completed(alone)[1].timings)
-        mounting = self._mountings.of(alone, [])
+        mounting = self._mountings.of(alone).mounting
         return self.engine.profile(self._input(scan, mounting, self._grid.single(mounting)))
 
     def save_map(self) -> None:
@@ -252,7 +248,7 @@ class Stcrf:
 
 
 def _engine(
-    config: Config, backend: Backend | CpuBackend, outputs: Outputs, wanted: Collection[str] | None
+    config: Config, backend: Backend | CpuBackend, outputs: Outputs, fields: Collection[str] | None
 ) -> GroundEngine:
     if isinstance(backend, CpuBackend):
         from roadbed.ground.stcrf.cpu import StcrfCpu
@@ -260,7 +256,7 @@ def _engine(
         return StcrfCpu(config)
     from roadbed.ground.stcrf.device import StcrfDevice
 
-    return StcrfDevice(backend, config, outputs=outputs, wanted=wanted)
+    return StcrfDevice(backend, config, outputs=outputs, fields=fields)
 
 
 def _long_term_map(config: Config, folder: str | Path | None) -> TileStore | None:

@@ -8,21 +8,7 @@ from typing import NamedTuple
 
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError
-from roadbed.ground.stcrf.model import (
-    COARSE_CELL,
-    COARSE_SIGMA_UP,
-    CONSTANTS,
-    COUNTERS,
-    DISAGREEMENT_WEIGHT,
-    FRAME,
-    HEIGHT_WEIGHT,
-    PULL_WEIGHT,
-    SLOPE_SIGMA_UP,
-    SLOPE_WEIGHT,
-    SMALL_COMPONENT,
-    VOTE_LAYERS,
-    VOTE_PILLARS,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import height_weight, isolated_reach, lattice_of, low_side_of, ratio_of, side_of
 from roadbed.runtime.device import Device
@@ -86,8 +72,8 @@ def tally_words(config: Config) -> int:
     if not LabelRules.of(config).around:
         return 4
     lattice, side = lattice_of(config.ground), side_of(config.ground)
-    cells = [-(-along * side // VOTE_PILLARS) for along in lattice.shape]
-    words = lattice.size * (side**2 * BAND_WORDS + COUNTERS) + cells[0] * cells[1] * VOTE_LAYERS
+    cells = [-(-along * side // model.VOTE_PILLARS) for along in lattice.shape]
+    words = lattice.size * (side**2 * BAND_WORDS + model.COUNTERS) + cells[0] * cells[1] * model.VOTE_LAYERS
     return -(-words // 4) * 4
 
 
@@ -105,13 +91,13 @@ def coarse_program(config: Config) -> Program:
         "ROWS": fine["COARSE_ROWS"],
         "NODES": fine["COARSE_NODES"],
         "SPACING": stcrf.spacing * ratio,
-        "HEIGHT_INFORMATION": HEIGHT_WEIGHT,
+        "HEIGHT_INFORMATION": model.HEIGHT_WEIGHT,
         # A coarse node has a longer lever arm, with which the information of its slope grows.
-        "SLOPE_INFORMATION": SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1),
+        "SLOPE_INFORMATION": model.SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1),
         "TEAM": TEAM,
-        "COARSE_UP": exponent(COARSE_SIGMA_UP),
-        "SLOPE_UP": exponent(SLOPE_SIGMA_UP),
-        "PULL": PULL_WEIGHT if config.ground.uses("pull_to_drops") else 0.0,
+        "COARSE_UP": exponent(model.COARSE_SIGMA_UP),
+        "SLOPE_UP": exponent(model.SLOPE_SIGMA_UP),
+        "PULL": model.PULL_WEIGHT if config.ground.uses("pull_to_drops") else 0.0,
         "PULL_REACH": stcrf.sigma_down**-2,
         "PER_NODE": ratio**2 * low_side_of(config.ground) ** 2,  # places for a node's lowest points
         "FEW": 0,  # every coarse node is listed
@@ -123,7 +109,8 @@ def coarse_program(config: Config) -> Program:
 
 def _program(parts: tuple[str, ...], definitions: dict[str, int | float], *shared: str) -> Program:
     files = tuple(f"ground/stcrf/{part}.cl" for part in parts)
-    return Program(("runtime/components.cl", *shared, *files), {**CONSTANTS, **definitions}, {"Frame": FRAME})
+    sources = "runtime/components.cl", *shared, *files
+    return Program(sources, {**model.CONSTANTS, **definitions}, {"Frame": model.FRAME})
 
 
 def _definitions(config: Config) -> dict[str, int | float]:
@@ -131,13 +118,13 @@ def _definitions(config: Config) -> dict[str, int | float]:
     side, ratio, low_side = side_of(ground), ratio_of(ground), low_side_of(ground)
     if max(side, low_side) ** 2 > _MOST_SQUARES:
         raise ConfigError(
-            f"stcrf.pillar = {stcrf.pillar:g}, parts of {COARSE_CELL:g} m: accelerators take at most "
+            f"stcrf.pillar = {stcrf.pillar:g}, parts of {model.COARSE_CELL:g} m: accelerators take at most "
             f"{_MOST_SQUARES} pillars per node, expected at least {stcrf.spacing / math.isqrt(_MOST_SQUARES):g}"
         )
     rows, columns = lattice_of(ground).shape
     coarse_columns, coarse_rows = -(-columns // ratio), -(-rows // ratio)
     limit, walls = stcrf.points_per_node, ground.uses("wall_pillars")
-    rules = LabelRules.of(config)
+    rules, drops_components = LabelRules.of(config), ground.uses("seen_only") and ground.uses("small_components")
     return {
         "GROUP": GROUP,
         # Nodes that are thinned out are in the class above MANY.
@@ -150,16 +137,16 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "BETA": stcrf.beta,
         "NEIGHBOURS": stcrf.neighbours,
         "HEIGHT_INFORMATION": height_weight(ground),
-        "WEAK_HEIGHT_INFORMATION": HEIGHT_WEIGHT,
-        "SLOPE_INFORMATION": SLOPE_WEIGHT,
+        "WEAK_HEIGHT_INFORMATION": model.HEIGHT_WEIGHT,
+        "SLOPE_INFORMATION": model.SLOPE_WEIGHT,
         "SLOPE_LIMIT": stcrf.slope_limit,
         "UP": exponent(stcrf.sigma_up),
         "DOWN": exponent(stcrf.sigma_down),
         "VARIANCE_SCALE": stcrf.sigma_up**2,
-        "DISAGREEMENT": DISAGREEMENT_WEIGHT if ground.uses("neighbour_disagreement") else 0.0,
+        "DISAGREEMENT": model.DISAGREEMENT_WEIGHT if ground.uses("neighbour_disagreement") else 0.0,
         "KNOWN_VARIANCE": stcrf.known_sigma**2,
         "SEEN_ONLY": ground.uses("seen_only"),
-        "SMALL_COMPONENTS": SMALL_COMPONENT if ground.uses("seen_only") and ground.uses("small_components") else 0,
+        "SMALL_COMPONENTS": model.SMALL_COMPONENT if drops_components else 0,
         "CURSORS": CURSORS,
         "SIDE": side,
         "WALLS": walls,

@@ -8,16 +8,7 @@ import math
 from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Grid
 from roadbed.core.memory import check_memory
-from roadbed.ground.stcrf.model import (
-    ALIGNMENT_POINTS,
-    COARSE_CELL,
-    COARSE_HEIGHT_WEIGHT,
-    COARSE_SPACING,
-    HEIGHT_WEIGHT,
-    ISOLATED_RADIUS,
-    REACH,
-    REACH_OF_ALL,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 
 
 def lattice_of(config: GroundConfig) -> Grid:
@@ -27,7 +18,7 @@ def lattice_of(config: GroundConfig) -> Grid:
 
 def ratio_of(config: GroundConfig) -> int:
     """Fine nodes along a coarse node."""
-    return max(1, round(COARSE_SPACING / config.stcrf.spacing))
+    return max(1, round(model.COARSE_SPACING / config.stcrf.spacing))
 
 
 def side_of(config: GroundConfig) -> int:
@@ -37,22 +28,22 @@ def side_of(config: GroundConfig) -> int:
 
 def low_side_of(config: GroundConfig) -> int:
     """Cells along a node whose lowest points enter the coarse start."""
-    return max(1, round(config.stcrf.spacing / COARSE_CELL))
+    return max(1, round(config.stcrf.spacing / model.COARSE_CELL))
 
 
 def height_weight(config: GroundConfig) -> float:
     """Weight of the expected height of a fine node, in effective points."""
-    return COARSE_HEIGHT_WEIGHT if config.uses("coarse_start") else HEIGHT_WEIGHT
+    return model.COARSE_HEIGHT_WEIGHT if config.uses("coarse_start") else model.HEIGHT_WEIGHT
 
 
 def reach_of(config: GroundConfig) -> int:
     """Number of nodes around the data that are computed too."""
-    return REACH if config.uses("seen_only") else REACH_OF_ALL
+    return model.REACH if config.uses("seen_only") else model.REACH_OF_ALL
 
 
 def isolated_reach(spacing: float) -> int:
     """Nodes to each side among whose points an isolated return is looked for."""
-    return math.ceil(float(ISOLATED_RADIUS) / spacing)
+    return math.ceil(float(model.ISOLATED_RADIUS) / spacing)
 
 
 def check_memory_for(config: GroundConfig) -> None:
@@ -66,5 +57,5 @@ def check_memory_for(config: GroundConfig) -> None:
 
 def alignment_stride(points: int) -> int:
     """The alignment compares every stride-th point of a scan with the prior surface."""
-    stride = max(4, points // ALIGNMENT_POINTS)
+    stride = max(4, points // model.ALIGNMENT_POINTS)
     return stride if points >= 4 * stride else 1

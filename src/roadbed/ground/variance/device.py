@@ -142,4 +142,6 @@ class VarianceDevice:
     def _occupied_cells(self) -> OccupiedCells:
         listed = slice(int(self._occupied.host[0, 0]))
         cell, counts = self._cells.host[0, listed].T
-        return OccupiedCells(cell, counts >> 1, *self._cell_statistics.host[0, listed].T, (counts & 1).astype(np.bool_))
+        mean, variance, lowest, highest = self._cell_statistics.host[0, listed].T
+        is_ground = (counts & 1).astype(np.bool_)
+        return OccupiedCells(cell, counts >> 1, mean, variance, lowest, highest, is_ground)

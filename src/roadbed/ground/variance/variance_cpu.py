@@ -169,7 +169,7 @@ def _describe(room, cells, fewest, first, last):
             squares += off * off
         unit = F(1 << shift) * METRES_PER_UNIT
         cells.mean[c], cells.variance[c] = F(middle) * METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
-        cells.count[c], cells.lowest[c], cells.highest[c] = n, low, high
+        cells.points[c], cells.lowest[c], cells.highest[c] = n, low, high
         if n >= fewest:
             room.variance[cells.cell[c]] = cells.variance[c]
 

@@ -7,15 +7,8 @@ import numpy as np
 
 from roadbed.ground.engine import SensorViews
 from roadbed.ground.stcrf.buffers import Buffers
-from roadbed.ground.visibility.model import (
-    DIRECTION_GROUP,
-    GROUP,
-    MOST_RETURNS,
-    VisibilityModel,
-    borders,
-    program,
-    table_words,
-)  # fmt: skip
+from roadbed.ground.visibility import model
+from roadbed.ground.visibility.model import VisibilityModel, borders, program, table_words
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Launch
 
@@ -24,7 +17,7 @@ _PER_POINT = 9  # work-items per point in neighbour searches on a GPU: see squar
 
 def can_find(config: VisibilityModel) -> bool:
     """Whether all returns of a direction fit in a device's local memory."""
-    return config.room <= MOST_RETURNS
+    return config.room <= model.MOST_RETURNS
 
 
 class VisibilityDevice:
@@ -85,11 +78,11 @@ class VisibilityDevice:
 
         def over_points(per_point: int) -> tuple[int, int]:
             """Groups and their size, with `per_point` work-items per point."""
-            groups = max(1, min(-(-b.capacity // (GROUP // per_point)), 4 * device.units))
-            return (groups, GROUP) if device.lanes > 1 else runs
+            groups = max(1, min(-(-b.capacity // (model.GROUP // per_point)), 4 * device.units))
+            return (groups, model.GROUP) if device.lanes > 1 else runs
 
         cells = self._sensors * self._config.directions
-        over_directions = (cells, DIRECTION_GROUP) if device.lanes > 1 else runs
+        over_directions = (cells, model.DIRECTION_GROUP) if device.lanes > 1 else runs
         capacity = np.int32(b.capacity)
         located, next_entry = b.located, b.rank
         points = b.frames, b.input_buffer, self._views, self._sensor

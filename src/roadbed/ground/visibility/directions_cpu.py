@@ -5,33 +5,9 @@
 Twins: directions.cl and mark.cl.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from roadbed.ground.visibility.model import (
-    AZIMUTH_ERROR,
-    BEAM,
-    BEHIND,
-    BEHIND_LOWER,
-    BENEATH,
-    BETWEEN,
-    FAR,
-    FAR_APART,
-    FAR_STEEP,
-    GAP,
-    GAP_GROWTH,
-    GROUND_SHARE,
-    LONE_HEIGHT,
-    LONE_RANGE,
-    NEAR,
-    NEAREST,
-    RANGE_NOISE,
-    RISE,
-    STEEP,
-    WALL,
-    WALL_RISE,
-)  # fmt: skip
+from roadbed.ground.visibility import model
 from roadbed.kernels.jit import inner, merged
 from roadbed.kernels.numeric import U
 from roadbed.runtime.primitives_cpu import fast_azimuth
@@ -61,10 +37,10 @@ def find_directions(first, last, views, cell, range_height, level):
         north = rotation[1, 0] * x + rotation[1, 1] * y + rotation[1, 2] * z
         r = np.sqrt(east * east + north * north)
         range_height[i, 0], range_height[i, 1] = r, rotation[2, 0] * x + rotation[2, 1] * y + rotation[2, 2] * z
-        if r >= NEAREST:
+        if r >= model.NEAREST:
             part = (fast_azimuth(east, north) + np.pi) * per_radian
             nearest = np.floor(part + 0.5)
-            if abs(part - nearest) < AZIMUTH_ERROR * per_radian:
+            if abs(part - nearest) < model.AZIMUTH_ERROR * per_radian:
                 border = np.int32(nearest)
                 beyond = (north * borders[border, 1] - east * borders[border, 2]) / r
                 part = (borders[border, 0] + beyond + np.pi) * per_radian
@@ -94,7 +70,7 @@ def sort_by_direction(cell, range_height, start, order, seen):
 @merged()
 def _is_undercut(r, z, other_r, other_z):
     """Whether the beam of the other return passed well below this one and went on."""
-    return other_r - r > GAP + GAP_GROWTH * r and z - r * other_z / other_r > BENEATH
+    return other_r - r > model.GAP + model.GAP_GROWTH * r and z - r * other_z / other_r > model.BENEATH
 
 
 @inner()
@@ -106,7 +82,7 @@ def _is_lone(own, c, directions, start, seen, most):
         other = first + (c - first + side) % directions
         begin, end = start[other], start[other + 1]
         for k in range(begin, end if end - begin <= most else begin):
-            found += (abs(seen[0, k] - r) < LONE_RANGE * r) & (abs(seen[1, k] - z) < LONE_HEIGHT)
+            found += (abs(seen[0, k] - r) < model.LONE_RANGE * r) & (abs(seen[1, k] - z) < model.LONE_HEIGHT)
     return found < 2  # it finds itself
 
 
@@ -143,10 +119,10 @@ def _mark_direction(n, ranges, heights, ignored, slope, marked, marked_before):
             if ignored[b] == 0 and _is_undercut(r, z, other_r, other_z):
                 marked[a] = np.uint8(1)
             rise, apart = other_z - z, abs(other_r - r)
-            if (rise <= RISE) | (apart >= NEAR) | (rise <= STEEP * apart):
+            if (rise <= model.RISE) | (apart >= model.NEAR) | (rise <= model.STEEP * apart):
                 continue
-            low_r, high_r = min(r, other_r) - NEAR, max(r, other_r) + NEAR
-            low_z, high_z = z - BETWEEN, other_z + BETWEEN
+            low_r, high_r = min(r, other_r) - model.NEAR, max(r, other_r) + model.NEAR
+            low_z, high_z = z - model.BETWEEN, other_z + model.BETWEEN
             for c in range(n):
                 as_high = (low_z <= heights[c]) & (heights[c] <= high_z)
                 marked[c] |= np.uint8(as_high & (low_r <= ranges[c]) & (ranges[c] <= high_r))
@@ -158,16 +134,16 @@ def _mark_direction(n, ranges, heights, ignored, slope, marked, marked_before):
 def _mark_far(n, ranges, heights, slope, marked):
     """Mark far returns below a steep step: two beams hit a car at bonnet and window, less steep than a wall."""
     for a in range(n):
-        if ranges[a] < FAR:
+        if ranges[a] < model.FAR:
             continue
         nearest, other = np.inf, -1
         for b in range(n):
             above = slope[b] - slope[a]
-            if BEAM < above < nearest:
+            if model.BEAM < above < nearest:
                 nearest, other = above, b
         if other >= 0:
             apart, rise = ranges[other] - ranges[a], heights[other] - heights[a]
-            if apart > 0 and rise > FAR_STEEP * apart:
+            if apart > 0 and rise > model.FAR_STEEP * apart:
                 marked[a] = np.uint8(1)
 
 
@@ -179,7 +155,7 @@ def _mark_undersides(n, ranges, heights, marked, marked_before):
     for a in range(n):
         for b in range(n if marked_before[a] == 0 else U(0)):
             behind, lower = ranges[a] - ranges[b], heights[b] - heights[a]
-            near = (behind > 0) & (behind < BEHIND) & (lower > 0) & (lower < BEHIND_LOWER)
+            near = (behind > 0) & (behind < model.BEHIND) & (lower > 0) & (lower < model.BEHIND_LOWER)
             marked[a] |= marked_before[b] & np.uint8(near)
 
 
@@ -223,22 +199,21 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
         if slope[a] >= 0:
             break
         r, z = ranges[order[a]], heights[order[a]]
-        while above < n and slope[above] < slope[a] + BEAM:
+        while above < n and slope[above] < slope[a] + model.BEAM:
             above += 1
-        if above == n or slope[above] - slope[a] <= FAR_APART:
+        if above == n or slope[above] - slope[a] <= model.FAR_APART:
             continue
         gap, b = slope[above] - slope[a], above
         apart, rise = np.inf, 0.0
-        while b < n and slope[b] < slope[a] + gap + BEAM:
+        while b < n and slope[b] < slope[a] + gap + model.BEAM:
             other = order[b]
             if abs(ranges[other] - r) < apart:
                 apart, rise = abs(ranges[other] - r), heights[other] - z
             b += 1
-        if apart < NEAR and rise > WALL_RISE + WALL * apart:
-            ground = (
-                -slope[a] * (apart + RANGE_NOISE) / r
-            )  # range of slopes of beams that end on the ground before the wall
-            marked[order[a]] = np.uint8(ground < GROUND_SHARE * gap)
+        if apart < model.NEAR and rise > model.WALL_RISE + model.WALL * apart:
+            # Range of slopes of the beams that end on the ground before the wall.
+            ground = -slope[a] * (apart + model.RANGE_NOISE) / r
+            marked[order[a]] = np.uint8(ground < model.GROUND_SHARE * gap)
 
 
 @inner()

@@ -6,19 +6,8 @@ A low sensor sees objects from the side, so that its beams stack on their faces,
 exact to millimetres: range noise counts only by the slope of the beam.
 """
 
-from __future__ import annotations
-
+from roadbed.ground.visibility import model
 from roadbed.ground.visibility.directions_cpu import find_directions, sort_by_direction
-from roadbed.ground.visibility.model import (
-    BEAM,
-    FACE_FOOT,
-    FACE_GROUND_SHARE,
-    FACE_GROUND_SLOPE,
-    NEAR,
-    RANGE_NOISE,
-    RISE,
-    STEEP,
-)
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
@@ -29,8 +18,11 @@ FIND, SORT, MARK, PHASES = range(4)
 def _is_foot(r, z, gap, front_r, front_z):
     """Whether the lowest return of a face is the face's, not the ground's just before it: ground there would take a
     small share of the gap to the next beam, or it is higher than the return in front."""
-    noise = -z / r * RANGE_NOISE
-    return noise < FACE_GROUND_SHARE * gap * r or z - front_z > FACE_FOOT + noise + FACE_GROUND_SLOPE * (r - front_r)
+    noise = -z / r * model.RANGE_NOISE
+    return (
+        noise < model.FACE_GROUND_SHARE * gap * r
+        or z - front_z > model.FACE_FOOT + noise + model.FACE_GROUND_SLOPE * (r - front_r)
+    )
 
 
 @inner()
@@ -42,12 +34,12 @@ def _mark_faces(begin, end, order, ranges, heights, non_ground):
         front_r, front_z = 0.0, z
         for b in range(begin, end):
             rise, apart, steeper = heights[b] - z, abs(ranges[b] - r), heights[b] / ranges[b] - slope
-            if rise > RISE and apart < NEAR and rise > STEEP * apart:
+            if rise > model.RISE and apart < model.NEAR and rise > model.STEEP * apart:
                 non_ground[order[b]] = True
-                is_below_face = is_below_face or apart < RANGE_NOISE
-            if steeper > BEAM:
+                is_below_face = is_below_face or apart < model.RANGE_NOISE
+            if steeper > model.BEAM:
                 gap = min(gap, steeper)
-            elif steeper < -BEAM and front_r < ranges[b] < r - RANGE_NOISE:
+            elif steeper < -model.BEAM and front_r < ranges[b] < r - model.RANGE_NOISE:
                 front_r, front_z = ranges[b], heights[b]
         if is_below_face and slope < 0 and _is_foot(r, z, gap, front_r, front_z):
             non_ground[order[a]] = True

@@ -37,11 +37,7 @@ FACE_FOOT, FACE_GROUND_SLOPE = 0.01, 0.05  # m, and per m of range, over the ret
 MOST = 4  # a direction with this many times the returns of a sparse one is not filtered: it is dense enough
 
 # Comparison with neighbouring returns, found by a hash grid of squares.
-GROW, GROW_HEIGHT, GROW_FROM = (
-    0.6,
-    0.08,
-    8,
-)  # m radius, m height: this many non-ground neighbours make a return non-ground
+GROW, GROW_HEIGHT, GROW_FROM = 0.6, 0.08, 8  # m radius, m height: so many non-ground neighbours make a return one too
 FOOT_BEFORE, FOOT_NEAR = 0.05, 0.5  # m of range before the returns above it, on average and at most, where road ends
 FOOT, FOOT_HEIGHT, FOOT_FROM = 2.0, 0.05, 8  # m radius, m height: this many road neighbours make a return road
 SQUARES = 64  # squares along a side of the hash grid, over which the plane is wrapped; a power of two

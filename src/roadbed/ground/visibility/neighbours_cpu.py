@@ -5,24 +5,9 @@
 Twins: neighbours.cl and squares.cl.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from roadbed.ground.visibility.model import (
-    FARTHEST_SQUARE,
-    FOOT,
-    FOOT_BEFORE,
-    FOOT_FROM,
-    FOOT_HEIGHT,
-    FOOT_NEAR,
-    GROW,
-    GROW_FROM,
-    GROW_HEIGHT,
-    RISE,
-    SQUARES,
-    WIDER,
-)  # fmt: skip
+from roadbed.ground.visibility import model
 from roadbed.kernels.jit import inner, merged
 from roadbed.kernels.numeric import U
 
@@ -30,13 +15,13 @@ from roadbed.kernels.numeric import U
 @inner()
 def _square(along, radius):
     """The square of a coordinate along one axis, for a search within `radius` metres."""
-    return np.int64(np.floor(min(max(along / (WIDER * radius), -FARTHEST_SQUARE), FARTHEST_SQUARE)))
+    return np.int64(np.floor(min(max(along / (model.WIDER * radius), -model.FARTHEST_SQUARE), model.FARTHEST_SQUARE)))
 
 
 @inner()
 def _list_of(column, row):
     """The list of a square. Squares far apart share a list, but their returns are too far apart to be neighbours."""
-    return (row & (SQUARES - 1)) * SQUARES + (column & (SQUARES - 1))
+    return (row & (model.SQUARES - 1)) * model.SQUARES + (column & (model.SQUARES - 1))
 
 
 @inner()
@@ -68,10 +53,10 @@ def _lies_before(own, seen, begin, end):
     """Whether a return is nearer than those above it: the road in front of a wall is, the foot of the wall is not."""
     r, z, total, count = seen[0, own], seen[1, own], 0.0, 0
     for k in range(begin, end):
-        if seen[1, k] > z + RISE and abs(seen[0, k] - r) < FOOT_NEAR:
+        if seen[1, k] > z + model.RISE and abs(seen[0, k] - r) < model.FOOT_NEAR:
             total += seen[0, k] - r
             count += 1
-    return count > 0 and total > FOOT_BEFORE * count
+    return count > 0 and total > model.FOOT_BEFORE * count
 
 
 @merged()
@@ -79,7 +64,7 @@ def list_road(order, level, heads, next_entry, non_ground):
     """List all returns that are not marked, for `release_road`; `heads` is all 0 before."""
     for own in order:
         if not non_ground[own]:
-            _add_to_list(own, level, FOOT, heads, next_entry)
+            _add_to_list(own, level, model.FOOT, heads, next_entry)
 
 
 @inner()
@@ -90,7 +75,9 @@ def release_road(first_cell, last_cell, level, order, start, seen, heads, next_e
         for k in range(begin, end):
             own = order[k]
             if non_ground[own] and _lies_before(k, seen, begin, end):
-                non_ground[own] = not _has_neighbours(own, level, FOOT, FOOT_HEIGHT, FOOT_FROM, heads, next_entry)
+                non_ground[own] = not _has_neighbours(
+                    own, level, model.FOOT, model.FOOT_HEIGHT, model.FOOT_FROM, heads, next_entry
+                )
 
 
 @inner()
@@ -98,7 +85,7 @@ def list_non_ground(level, heads, next_entry, non_ground):
     """List all non-ground returns, for `grow_non_ground`; `heads` is all 0 before."""
     for i in range(level.shape[0]):
         if non_ground[i]:
-            _add_to_list(i, level, GROW, heads, next_entry)
+            _add_to_list(i, level, model.GROW, heads, next_entry)
 
 
 @inner()
@@ -106,4 +93,4 @@ def grow_non_ground(first_point, last_point, level, heads, next_entry, non_groun
     """Mark returns with enough non-ground neighbours at their height: the side of a car in one layer."""
     for i in range(first_point, last_point):
         if not non_ground[i] and not np.isnan(level[i, 0]):
-            non_ground[i] = _has_neighbours(i, level, GROW, GROW_HEIGHT, GROW_FROM, heads, next_entry)
+            non_ground[i] = _has_neighbours(i, level, model.GROW, model.GROW_HEIGHT, model.GROW_FROM, heads, next_entry)

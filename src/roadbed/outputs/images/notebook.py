@@ -81,5 +81,5 @@ def _grid_figure(frame: OccupancyFrame) -> Any:
 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_SIDE, _SIDE + 0.3), dpi=96)
-        panels.grid_alone(figure.add_axes((0.02, 0.02, 0.96, 0.92)), frame)
+        panels.motion(figure.add_axes((0.02, 0.02, 0.96, 0.92)), None, frame)
     return figure

@@ -131,23 +131,13 @@ def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
 
 def motion(
     axes: Any,
-    ground: GroundFrame,
+    ground: GroundFrame | None,
     occupancy: OccupancyFrame,
     extent: tuple[float, float, float, float] | None = None,
 ) -> None:
     """Static and moving cells, velocity arrows (one second long) and tracked objects, around the vehicle or within
-    `extent` (x_min, x_max, y_min, y_max)."""
-    _motion(axes, occupancy, extent or shown_extent(ground), ground)
-
-
-def grid_alone(axes: Any, occupancy: OccupancyFrame) -> None:
-    """The same for the whole grid, without ground and vehicle."""
-    _motion(axes, occupancy, occupancy.grid.extent, None)
-
-
-def _motion(
-    axes: Any, occupancy: OccupancyFrame, extent: tuple[float, float, float, float], ground: GroundFrame | None
-) -> None:
+    `extent` (x_min, x_max, y_min, y_max); without a ground frame the whole grid, without the vehicle."""
+    extent = extent or (occupancy.grid.extent if ground is None else shown_extent(ground))
     image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
     axes.imshow(image, origin="lower", extent=occupancy.grid.extent, interpolation="nearest")
     _cell_arrows(axes, occupancy)

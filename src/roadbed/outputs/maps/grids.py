@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from pathlib import Path
-from typing import IO
 
 import numpy as np
 import yaml
@@ -38,13 +38,9 @@ def write_ascii_grid(path: Path, stored: MapReader, georeference: Georeference) 
         file.write("".join(f"{name} {value}\n" for name, value in header.items()).encode())
         for row in range(last_row, first_row - 1, -1):
             strip = np.hstack([stored.planes((row, column)).elevation for column in range(first, last + 1)])
-            _write_rows(file, strip[::-1] + georeference.height)
-
-
-def _write_rows(file: IO[bytes], values: NDArray) -> None:
-    for row in values:
-        words = [f"{value:.3f}" if np.isfinite(value) else str(_NODATA) for value in row.tolist()]
-        file.write((" ".join(words) + "\n").encode())
+            for line in (strip[::-1] + georeference.height).tolist():
+                words = [f"{value:.3f}" if isfinite(value) else str(_NODATA) for value in line]
+                file.write((" ".join(words) + "\n").encode())
 
 
 def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:

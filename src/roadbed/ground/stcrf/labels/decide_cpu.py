@@ -2,23 +2,10 @@
 # mypy: ignore-errors
 """Decides ground or not by the height over the surface, the structure in the pillars around, and the node class."""
 
-from __future__ import annotations
-
 import numpy as np
 
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, compressed_numbers, near_from
-from roadbed.ground.stcrf.model import (
-    FIRM_GROUND,
-    FOOT,
-    FOOT_AROUND,
-    FOOT_BY_RATIO,
-    FOOT_BY_SUPPORT,
-    MANY_ALIKE,
-    OPEN,
-    RATIO_AROUND,
-    RATIO_OWN,
-    SMOOTH,
-)
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import F, U
@@ -68,23 +55,23 @@ _NO, _YES, _ASK_AROUND = 0, 1, 2
 @merged()
 def _low_by_own_pillar(d, own, node_class, rules):
     """Below the threshold: ground, unless it is the foot of a structure."""
-    if rules.foot_by_support and node_class & FOOT_BY_SUPPORT:
+    if rules.foot_by_support and node_class & model.FOOT_BY_SUPPORT:
         return _ASK_AROUND
-    if rules.foot_by_ratio and node_class & FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
+    if rules.foot_by_ratio and node_class & model.FOOT_BY_RATIO and (own[1] > 0 or own[2] > 0 or own[3] > 0):
         return _NO
-    if d < FOOT:
+    if d < model.FOOT:
         return _YES
-    if rules.pillars and _is_structure(own, RATIO_OWN):
+    if rules.pillars and _is_structure(own, model.RATIO_OWN):
         return _NO
-    return _ASK_AROUND if rules.pillars_around and d >= FOOT_AROUND else _YES
+    return _ASK_AROUND if rules.pillars_around and d >= model.FOOT_AROUND else _YES
 
 
 @merged()
 def _low_by_pillars_around(around, node_class, rules):
     """Below the threshold: decide by the 3 x 3 pillars around."""
-    if rules.foot_by_support and node_class & FOOT_BY_SUPPORT:
+    if rules.foot_by_support and node_class & model.FOOT_BY_SUPPORT:
         return around[1] + around[2] + around[3] == 0
-    return not _is_structure(around, RATIO_AROUND)
+    return not _is_structure(around, model.RATIO_AROUND)
 
 
 @merged()
@@ -92,11 +79,11 @@ def _raised_is_ground(d, around, node_class, support, rules):
     """Above the threshold: grass and banks are ground if no structure rises above them."""
     if around[3] + around[4] > 0:
         return False
-    open_ground = rules.open_ground and node_class & OPEN != 0
-    firm = support >= FIRM_GROUND
+    open_ground = rules.open_ground and node_class & model.OPEN != 0
+    firm = support >= model.FIRM_GROUND
     if d < rules.clear_threshold:
         return around[2] == 0 or (rules.banks and firm) or open_ground
-    return (rules.steep_banks and firm and around[2] >= MANY_ALIKE and around[1] > 0) or open_ground
+    return (rules.steep_banks and firm and around[2] >= model.MANY_ALIKE and around[1] > 0) or open_ground
 
 
 @merged()
@@ -127,10 +114,10 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
-        at_foot = (rules.foot_by_support and node_class & FOOT_BY_SUPPORT) or (
-            rules.foot_by_ratio and node_class & FOOT_BY_RATIO
+        at_foot = (rules.foot_by_support and node_class & model.FOOT_BY_SUPPORT) or (
+            rules.foot_by_ratio and node_class & model.FOOT_BY_RATIO
         )
-        limit = rules.smooth_threshold if rules.smooth and node_class & SMOOTH else rules.highest
+        limit = rules.smooth_threshold if rules.smooth and node_class & model.SMOOTH else rules.highest
         # Without a foot rule only near points are tested: the others were decided by their height.
         last = U(start[c]) + U(near_count[c])
         if at_foot:
@@ -141,7 +128,7 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
             if d >= limit or d < -rules.low_outlier:
                 ground[k] = False
                 continue
-            if d < FOOT and not at_foot:
+            if d < model.FOOT and not at_foot:
                 ground[k] = True
                 continue
             inside = np.int64(pillar[k] & PILLAR)

@@ -2,27 +2,9 @@
 # mypy: ignore-errors
 """Heights of points over the surface, and counts of them: bands of heights per pillar, counters per node."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from roadbed.ground.stcrf.model import (
-    BELOW,
-    FOOT,
-    NEAR,
-    NEAR_HIGH,
-    ON_GROUND,
-    OPEN_HIGH,
-    OPEN_NEAR,
-    RAISED,
-    SEEN_GROUND,
-    STRUCTURE_TOP,
-    TOP,
-    VOTE_LOWEST,
-    VOTE_TOP,
-    WALL_RETURNS,
-    WALL_TOP,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN
 from roadbed.ground.stcrf.points.select_cpu import PILLAR, WALL
 from roadbed.kernels.jit import inlined, inner, merged
@@ -52,13 +34,13 @@ def _band(d, rules):
     """The band of each height: the number of limits below it."""
     nothing, one = splat(np.int32(0)), splat(np.int32(1))
     band = where(d >= rules.threshold, one, nothing) + where(d >= rules.clear_threshold, one, nothing)
-    return band + where(d >= rules.highest, one, nothing) + where(d >= TOP, one, nothing)
+    return band + where(d >= rules.highest, one, nothing) + where(d >= model.TOP, one, nothing)
 
 
 @inlined()
 def near_from(rules):
     """The height from which points are listed as near."""
-    return min(min(FOOT, VOTE_LOWEST), rules.smooth_threshold)
+    return min(min(model.FOOT, model.VOTE_LOWEST), rules.smooth_threshold)
 
 
 @inlined()
@@ -89,8 +71,8 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
     dz, ground, near, bands = work.dz, work.ground, work.near, work.bands
     near_count, band_count = work.near_count, work.band_count
     codes, spare = scratch
-    ground_below = FOOT if rules.around else rules.threshold
-    lowest, highest = near_from(rules), max(rules.highest, VOTE_TOP)
+    ground_below = model.FOOT if rules.around else rules.threshold
+    lowest, highest = near_from(rules), max(rules.highest, model.VOTE_TOP)
     nothing, one = splat(F(0)), splat(F(1))
     counters[:] = 0
     for i in range(U(row_start[row]), U(row_start[row + 1])):
@@ -116,7 +98,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
             if mask_bits(in_list):
                 store_first(near, end_of_list, compressed_numbers(in_list, k), count_true(in_list))
                 end_of_list += U(count_true(in_list))
-            in_bands = is_point & (d >= FOOT) & (d < STRUCTURE_TOP)
+            in_bands = is_point & (d >= model.FOOT) & (d < model.STRUCTURE_TOP)
             if mask_bits(in_bands):
                 code = (load(pillar, k) & np.int32(PILLAR)) * np.int32(BANDS_ROOM) + _band(d, rules)
                 store(codes, waiting, compress(in_bands, code))
@@ -127,9 +109,10 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
                 for j in range(waiting):
                     bands[c, U(codes[j]) // U(BANDS_ROOM), U(codes[j]) % U(BANDS_ROOM)] += np.uint16(1)
                 waiting, counted = U(0), counted + waiting
-            is_near = is_point & (d >= BELOW) & (d < rules.clear_threshold)
-            is_high = is_near & (d >= RAISED)
-            on_ground, low = is_point & is_open & (d > -ON_GROUND) & (d < ON_GROUND), is_point & (d < WALL_TOP)
+            is_near = is_point & (d >= model.BELOW) & (d < rules.clear_threshold)
+            is_high = is_near & (d >= model.RAISED)
+            on_ground = is_point & is_open & (d > -model.ON_GROUND) & (d < model.ON_GROUND)
+            low = is_point & (d < model.WALL_TOP)
             near_points = near_points + where(is_near, one, nothing)
             near_high = near_high + where(is_high, one, nothing)
             open_near = open_near + where(is_near & is_open, one, nothing)
@@ -140,9 +123,9 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
             continue
         near_count[c], band_count[c] = end_of_list - first, counted
         at = column + U(MARGIN)
-        counters[NEAR, at], counters[NEAR_HIGH, at] = np.int32(sum_lanes(near_points)), np.int32(sum_lanes(near_high))
-        counters[OPEN_NEAR, at], counters[OPEN_HIGH, at] = (
-            np.int32(sum_lanes(open_near)),
-            np.int32(sum_lanes(open_high)),
-        )
-        counters[SEEN_GROUND, at], counters[WALL_RETURNS, at] = np.int32(sum_lanes(seen)), np.int32(sum_lanes(wall))
+        counters[model.NEAR, at] = np.int32(sum_lanes(near_points))
+        counters[model.NEAR_HIGH, at] = np.int32(sum_lanes(near_high))
+        counters[model.OPEN_NEAR, at] = np.int32(sum_lanes(open_near))
+        counters[model.OPEN_HIGH, at] = np.int32(sum_lanes(open_high))
+        counters[model.SEEN_GROUND, at] = np.int32(sum_lanes(seen))
+        counters[model.WALL_RETURNS, at] = np.int32(sum_lanes(wall))

@@ -8,22 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveNodes
 from roadbed.ground.stcrf.labels.decide_cpu import decide_nodes
 from roadbed.ground.stcrf.labels.heights_cpu import CODES, measure_row
 from roadbed.ground.stcrf.labels.vote_cpu import cast_votes, cell_of, clear_votes, outvoted
-from roadbed.ground.stcrf.model import (
-    BELOW_GROUND,
-    COUNTERS,
-    GROUND,
-    ISOLATED,
-    LOW_OUTLIER,
-    NON_GROUND,
-    OBSTACLE,
-    OVERHANG,
-    UNKNOWN,
-    VOTE_MAY_CHANGE,
-)
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, sum_along
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
@@ -57,9 +46,9 @@ def _rule_out_marked(first, last, mark, dz, depth, ground):
         if all_zero(mark, k):
             continue
         for i in range(k, min(k + STEP, U(last))):
-            if mark[i] & ISOLATED and dz[i] < -depth:
-                ground[i] = BELOW_GROUND
-            elif mark[i] & NON_GROUND:
+            if mark[i] & model.ISOLATED and dz[i] < -depth:
+                ground[i] = model.BELOW_GROUND
+            elif mark[i] & model.NON_GROUND:
                 ground[i] = np.uint8(0)
 
 
@@ -78,7 +67,7 @@ def _follow_votes(first_active, last_active, points, columns, side, rules, work)
         for position in range(U(start[c]), U(start[c]) + U(near_count[c])):
             k = U(near[position])
             d = dz[k]
-            if d >= VOTE_MAY_CHANGE and d < rules.highest:
+            if d >= model.VOTE_MAY_CHANGE and d < rules.highest:
                 inside = U(pillar[k] & PILLAR)
                 y, x = cell_of(top, along[inside]), cell_of(left, across[inside])
                 ground[k] = outvoted(y, x, d, ground[k] > 0, votes)
@@ -96,10 +85,10 @@ def _follow_rows(first_row, last_row, points, shape, side, rules, work):
 @merged()
 def _label(d, decision, rules):
     """Labels from the height over the surface and the decision."""
-    above = where(d >= rules.clearance, splat(np.int32(OVERHANG)), splat(np.int32(OBSTACLE)))
-    low = splat(np.int32(LOW_OUTLIER))
-    other = where(decision != np.int32(BELOW_GROUND), where(d < -rules.low_outlier, low, above), low)
-    return where(decision != np.int32(1), other, splat(np.int32(GROUND)))
+    above = where(d >= rules.clearance, splat(np.int32(model.OVERHANG)), splat(np.int32(model.OBSTACLE)))
+    low = splat(np.int32(model.LOW_OUTLIER))
+    other = where(decision != np.int32(model.BELOW_GROUND), where(d < -rules.low_outlier, low, above), low)
+    return where(decision != np.int32(1), other, splat(np.int32(model.GROUND)))
 
 
 @inner()
@@ -128,7 +117,7 @@ def _write_unknown(runs, run, last, on_no_node, out):
     """Points outside of the lattice are unknown."""
     while runs.first[run] < last:
         for i in range(runs.first[run], runs.first[run + ONE] if runs.node[run] == on_no_node else runs.first[run]):
-            out.label[i], out.probability[i], out.height[i] = UNKNOWN, F(0), F(np.nan)
+            out.label[i], out.probability[i], out.height[i] = model.UNKNOWN, F(0), F(np.nan)
         run += ONE
 
 
@@ -159,7 +148,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface and node counters of a range of rows."""
     columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
-    counters, state = np.empty((COUNTERS, wide), np.int32), np.empty(wide, np.int32)
+    counters, state = np.empty((model.COUNTERS, wide), np.int32), np.empty(wide, np.int32)
     scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.uint8))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]

@@ -5,8 +5,6 @@
 A cell of the vote spans 2 x 2 pillars and one layer of heights; a ground point adds 1, another point -1.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP

@@ -27,13 +27,7 @@ from roadbed.ground.engine import (
     Turned,
     Vehicle,
 )
-from roadbed.ground.stcrf.model import (
-    ALIGNMENT_DEAD_LIFT,
-    ALIGNMENT_DEAD_TILT,
-    ALIGNMENT_RADIUS,
-    ALIGNMENT_TRUST,
-    KNOWN_PRIOR,
-)
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
 from roadbed.mapping.tile_store import TileStore
@@ -87,7 +81,7 @@ class GridPose:
     def alignment(self) -> Alignment:
         """The request to align the scan with the prior surface."""
         poses = (*self.from_corner(self.T_lattice_sensor), *self.from_corner(self.T_lattice_vehicle)[9:])
-        return Alignment(poses, ALIGNMENT_RADIUS, ALIGNMENT_TRUST)
+        return Alignment(poses, model.ALIGNMENT_RADIUS, model.ALIGNMENT_TRUST)
 
     def corrected(self, by: Misalignment, trust: float) -> GridPose:
         """The pose aligned with the prior surface: turned about the sensor, then lowered.
@@ -95,9 +89,9 @@ class GridPose:
         The share `trust` of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
         """
         tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
-        share = trust * beyond(tilt, float(ALIGNMENT_DEAD_TILT))
+        share = trust * beyond(tilt, float(model.ALIGNMENT_DEAD_TILT))
         turn = rotation_to_level(share * by.slope_x, share * by.slope_y)
-        lower = trust * beyond(lift, float(ALIGNMENT_DEAD_LIFT)) * by.lift
+        lower = trust * beyond(lift, float(model.ALIGNMENT_DEAD_LIFT)) * by.lift
         x, y, z = self.T_lattice_sensor.xyz
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, z)
         correction = Pose.of_numbers((*turn, x - u, y - v, z - w - lower))
@@ -155,8 +149,9 @@ class GridTracker:
         lattice, base = self._roll(T_lattice_vehicle, first=moment.link is Link.FIRST)
         T_lattice_sensor = T_lattice_vehicle @ mounting.T_vehicle_sensor
         pose = GridPose(lattice, base, T_lattice_sensor, T_lattice_vehicle, self._T_lattice_world.inverse())
-        known = moment.link is not Link.FIRST or (self._map is not None and self._has_prior())
-        return pose, known
+        if moment.link is Link.FIRST:
+            return pose, self._map is not None and bool((self._engine.prior[0] > model.KNOWN_PRIOR).any())
+        return pose, True
 
     def keep(self, output: FrameOutput) -> None:
         """Make the engine's result its prior, and update the copy for the map."""
@@ -207,9 +202,6 @@ class GridTracker:
         if self._map.load(self._prior_lattice, information, self._prior_base, entering):
             self._engine.prior = information
             self._best.load(information, entering)
-
-    def _has_prior(self) -> bool:
-        return bool((self._engine.prior[0] > KNOWN_PRIOR).any())
 
 
 def _level_world(T_world_vehicle: Pose, mounting: Mounting) -> Pose:

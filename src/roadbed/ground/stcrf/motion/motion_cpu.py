@@ -20,10 +20,8 @@ from roadbed.kernels.numeric import FAST, F, U, solve3
 from roadbed.kernels.simd import LANES, floor, lane_indices, mask_bits, maximum, minimum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import gather
 
-_NEAR, _NEXT = (
-    np.int64(0),
-    np.int64(1),
-)  # the first and second of two rows or columns; typed, because Numba compiles a function per literal
+# The first and second of two rows or columns; typed, because Numba compiles a function per literal.
+_NEAR, _NEXT = np.int64(0), np.int64(1)
 
 
 @inner(fastmath=FAST)

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Active columns: the part of the lattice that is computed, and its distribution among threads."""
 
-from __future__ import annotations
-
 import numba
 import numpy as np
 
@@ -86,7 +84,7 @@ def clear_outside(buffers, written, active_columns):
 
 
 @njit(cache=True)
-def share_known(active_nodes, length, prior, columns, known_from):
+def known_share(active_nodes, length, prior, columns, known_from):
     """Share of the nodes with points that shape the surface of which the prior knows `known_from` or more."""
     seen = known = 0
     for row in range(active_nodes.row.shape[0] - 1):
@@ -109,7 +107,7 @@ def fill_expected(expected, active_columns, height):
 
 
 @inner()
-def share_rows(reserved, shape, chunks, node_cost):
+def partition_rows(reserved, shape, chunks, node_cost):
     """Cut the rows into `chunks` ranges of about equal cost: points plus `node_cost` points per node."""
     rows, columns = shape.rows, shape.columns
     row_cost = columns * node_cost
@@ -128,15 +126,15 @@ def share_rows(reserved, shape, chunks, node_cost):
 
 
 @njit(cache=True)
-def share_points(start, active_nodes, limit, shape, reserved, row_chunks, point_chunks):
-    """Where the points are kept that shape the surface, and ranges of rows that cost about the same: nodes with these
-    points, and all points.
+def partition_points(start, active_nodes, limit, shape, reserved, row_chunks, point_chunks):
+    """Reserve room for the points that shape the surface, and partition the rows into ranges of about equal cost: of
+    these points, and of all points.
 
     Some rows of nodes hold a whole number of vote cells, so that no two threads share one.
     """
     reserve(start, active_nodes, limit, shape.columns, reserved)
-    share_rows(reserved, shape, row_chunks, NODE_COST)
-    share_rows(start, shape, point_chunks, NODE_COST)
+    partition_rows(reserved, shape, row_chunks, NODE_COST)
+    partition_rows(start, shape, point_chunks, NODE_COST)
     for i in range(point_chunks.shape[0] - 1):
         point_chunks[i] = point_chunks[i] // VOTE_PILLARS * VOTE_PILLARS
 
@@ -173,12 +171,12 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
             has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
             stays = has_data | (known * before > STAYS_FROM)
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
-            is_told = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
+            has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             for k in range(9):
                 kept = where(has_data, load(new, (k, c)), share * load(out, (k, c)))
                 store(out, (k, c), where(stays, kept, splat(F(0))))
             for k in range(3):
-                store(planes, (r, k, c), where(is_told, load(mean, (k, c)), load(expected, (k, c))))
+                store(planes, (r, k, c), where(has_plane, load(mean, (k, c)), load(expected, (k, c))))
         clear_columns(out, ends[0, row], min(first, ends[1, row]))
         clear_columns(out, max(last, ends[0, row]), ends[1, row])
         ends[0, row], ends[1, row] = first, last

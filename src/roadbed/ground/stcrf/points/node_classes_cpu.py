@@ -2,41 +2,17 @@
 # mypy: ignore-errors
 """Classes of nodes, from the counters of the nodes around: sums along rows, then across them."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from roadbed.ground.stcrf.model import (
-    EVEN_SHARE,
-    FEWEST_RETURNS,
-    FOOT_BY_RATIO,
-    FOOT_BY_SUPPORT,
-    FOOT_RATIO,
-    NEAR,
-    NEAR_HIGH,
-    OPEN,
-    OPEN_HIGH,
-    OPEN_NEAR,
-    OPEN_WALLS,
-    REGION,
-    RING_ROUGH,
-    RING_SMOOTH,
-    ROUGH_RETURNS,
-    ROUGH_SHARE,
-    SEEN_GROUND,
-    SMOOTH,
-    SUPPORT_EVEN,
-    SUPPORT_RATIO,
-    WALL_RETURNS,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 
 SUMS = 5  # sums over neighbours that decide the class of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
-_REACH = (1, 2, REGION, 1, 1)  # nodes to each side
+_REACH = (1, 2, model.REGION, 1, 1)  # nodes to each side
 # Empty nodes at the ends of a row, so that loops need no border test.
-MARGIN = max(reach for reach in _REACH if reach != REGION)
+MARGIN = max(reach for reach in _REACH if reach != model.REGION)
 _ROUGH = np.int32(1 << 16)  # counts of smooth and of rough nodes are summed as one number: neither reaches 2^16
 _SMOOTH = _ROUGH - np.int32(1)
 
@@ -44,8 +20,8 @@ _SMOOTH = _ROUGH - np.int32(1)
 @njit(inline="always")
 def _state(points, raised):
     """0: too few points, 1: smooth, _ROUGH: rough."""
-    rough = raised >= ROUGH_RETURNS and F(raised) > ROUGH_SHARE * F(points)
-    return (_ROUGH if rough else np.int32(1)) if points >= FEWEST_RETURNS else np.int32(0)
+    rough = raised >= model.ROUGH_RETURNS and F(raised) > model.ROUGH_SHARE * F(points)
+    return (_ROUGH if rough else np.int32(1)) if points >= model.FEWEST_RETURNS else np.int32(0)
 
 
 @njit(inline="always")
@@ -119,14 +95,14 @@ def sum_along(counters, row, state, sums):
     `counters` and `state` have a margin on both ends.
     """
     for column in range(U(state.shape[0])):
-        state[column] = _state(counters[NEAR, column], counters[NEAR_HIGH, column])
+        state[column] = _state(counters[model.NEAR, column], counters[model.NEAR_HIGH, column])
     _sum_beside(state, _REACH[_INNER], sums[_INNER, row])
     _sum_beside(state, _REACH[_OUTER], sums[_OUTER, row])
     for column in range(U(state.shape[0])):
-        state[column] = _state(counters[OPEN_NEAR, column], counters[OPEN_HIGH, column])
+        state[column] = _state(counters[model.OPEN_NEAR, column], counters[model.OPEN_HIGH, column])
     _running_sum(state[MARGIN:-MARGIN], _REACH[_REGION], sums[_REGION, row])
-    _sum_beside(counters[SEEN_GROUND], _REACH[_GROUND], sums[_GROUND, row])
-    _sum_beside(counters[WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
+    _sum_beside(counters[model.SEEN_GROUND], _REACH[_GROUND], sums[_GROUND, row])
+    _sum_beside(counters[model.WALL_RETURNS], _REACH[_WALLS], sums[_WALLS, row])
 
 
 @inner()
@@ -150,14 +126,14 @@ def classify_rows(first_row, last_row, active_nodes, sums, p00, node_classes):
             ring = outer[column] - inner[column]
             smooth, rough = ring & _SMOOTH, ring // _ROUGH
             even, uneven = region[column] & _SMOOTH, region[column] // _ROUGH
-            is_even = F(even) > EVEN_SHARE * F(even + uneven)
+            is_even = F(even) > model.EVEN_SHARE * F(even + uneven)
             kind = np.uint8(0)
-            if rough <= RING_ROUGH and smooth >= RING_SMOOTH:
-                kind |= SMOOTH
-            if support < SUPPORT_RATIO and F(ground[column]) < FOOT_RATIO * F(walls[column] + 1):
-                kind |= FOOT_BY_RATIO
-            if is_even and support < SUPPORT_EVEN:
-                kind |= FOOT_BY_SUPPORT
-            if not is_even and walls[column] < OPEN_WALLS:
-                kind |= OPEN
+            if rough <= model.RING_ROUGH and smooth >= model.RING_SMOOTH:
+                kind |= model.SMOOTH
+            if support < model.SUPPORT_RATIO and F(ground[column]) < model.FOOT_RATIO * F(walls[column] + 1):
+                kind |= model.FOOT_BY_RATIO
+            if is_even and support < model.SUPPORT_EVEN:
+                kind |= model.FOOT_BY_SUPPORT
+            if not is_even and walls[column] < model.OPEN_WALLS:
+                kind |= model.OPEN
             node_classes[node] = kind

@@ -32,19 +32,19 @@ from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 PAD = 8  # points of a node are filled up to a multiple of this
 PILLAR = np.uint16(0x3FFF)  # bits of a point's `pillar` that number it inside its node
 WALL = np.uint16(0x8000)  # set where the pillar holds a vertical structure
-LEFT_OUT = np.uint16(0x4000)  # set while selecting
+EXCLUDED = np.uint16(0x4000)  # set while selecting
 UNSEEN = F(1e9)  # m, height of a part in which nothing was seen
 
 
 class Selection(NamedTuple):
-    """WallConfig and the like as plain numbers."""
+    """Configuration of the point selection, for kernels."""
 
     limit: int  # points per node; 0: all
     side: np.int32  # pillars along a node
     wall_low: np.float32
-    wall_high: np.float32  # 0: walls are not looked for
-    walls_out: bool
-    low_side: np.int32  # parts along a node whose lowest point is wanted; 0: none
+    wall_high: np.float32  # 0: walls are not searched
+    exclude_walls: bool
+    low_side: np.int32  # parts along a node whose lowest point is found; 0: none
 
 
 @njit(cache=True)
@@ -64,8 +64,8 @@ def reserve(start, active_nodes, limit, columns, reserved):
 
 
 @njit(inline="always")
-def _square(x, y, half, scale, side):
-    """Which of side x side squares of the node a point lies in."""
+def _pillar_of(x, y, half, scale, side):
+    """The pillar of a point inside its node, of side x side."""
     column = min(max(np.int32((x + half) * scale), np.int32(0)), side - np.int32(1))
     row = min(max(np.int32((y + half) * scale), np.int32(0)), side - np.int32(1))
     return row * side + column
@@ -79,13 +79,13 @@ def _number_pillars(points, first, last, half, scale, side):
         column = to_int32(minimum(maximum((load(points.x, k) + half) * scale, lowest), highest))
         row = to_int32(minimum(maximum((load(points.y, k) + half) * scale, lowest), highest))
         store(points.pillar, k, row * side + column)
-    for k in range(end, last):  # what follows is another thread's
-        points.pillar[k] = np.uint16(_square(points.x[k], points.y[k], half, scale, side))
+    for k in range(end, last):  # points behind them belong to another thread
+        points.pillar[k] = np.uint16(_pillar_of(points.x[k], points.y[k], half, scale, side))
 
 
 @merged()
-def _height_of_all(z, first, last):
-    """From the lowest to the highest point of a node; as whole numbers in the same order, whose extremes vectorise."""
+def _height_range(z, first, last):
+    """Difference between the highest and lowest point of a node; compared as integers, whose extremes vectorise."""
     low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
     for k in range(first, last):
         bits = bits_of_float(z[k])
@@ -101,13 +101,13 @@ def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_hi
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one.
     Ground is no wall because of a stray return below it."""
     walls = np.uint16(0)
-    if _height_of_all(z, first, last) > wall_low:  # else, as on most of the road, no pillar can be one
+    if _height_range(z, first, last) > wall_low:  # else, as on most of the road, no pillar can be one
         for inside in range(U(lowest.shape[0])):
             lowest[inside] = UNSEEN
             is_wall[inside] = np.uint16(0)
         for k in range(first, last):
             lowest[pillar[k]] = min(lowest[pillar[k]], UNSEEN if mark[k] & ISOLATED else z[k])
-        # Without branches from here on: which pillars are walls cannot be foretold.
+        # Without branches from here on: branches on walls are not predictable.
         for k in range(first, last):
             above = z[k] - lowest[pillar[k]]
             mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
@@ -119,7 +119,7 @@ def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_hi
 
 
 @merged()
-def _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving):
+def _exclude_moving(x, y, pillar, first, last, node_x, node_y, moving):
     """Points in cells that move do not shape the surface."""
     mask, corner, scale = moving.mask, moving.corner, moving.scale
     for k in range(first, last):
@@ -127,54 +127,54 @@ def _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving):
         v = (node_y + y[k] - corner[1]) * scale
         inside = u >= F(0) and v >= F(0) and u < mask.shape[1] and v < mask.shape[0]
         if inside and mask[np.int32(v), np.int32(u)]:
-            pillar[k] |= LEFT_OUT
+            pillar[k] |= EXCLUDED
 
 
 @inner()
-def _leave_out_marked(mark, pillar, first, last):
+def _exclude_marked(mark, pillar, first, last):
     """Points with a mark do not shape the surface; whether there is one."""
     found = False
     for k in range(first, last, STEP):
         if not all_zero(mark, k):
             for i in range(k, min(k + STEP, last)):
                 if mark[i]:
-                    pillar[i] |= LEFT_OUT
+                    pillar[i] |= EXCLUDED
                     found = True
     return found
 
 
 @merged()
-def _count_usable(pillar, first, last, out):
-    """How many points of a node shape the surface: those with none of the marks `out`."""
+def _count_shaping(pillar, first, last, excluded):
+    """How many points of a node shape the surface: those with none of the bits `excluded`."""
     n = 0
     for k in range(first, last, STEP):
-        n += count_true(lacks_bits(pillar, k, out) & (lane_indices() < F(last - k)))
+        n += count_true(lacks_bits(pillar, k, excluded) & (lane_indices() < F(last - k)))
     return n
 
 
 @inlined()
-def _border(place, side):
+def _border(index, side):
     """Between two parts of a node; points on its own border belong to the part beside it."""
-    return F(place) if 0 < place < side else F(-np.inf) if place == 0 else F(np.inf)
+    return F(index) if 0 < index < side else F(-np.inf) if index == 0 else F(np.inf)
 
 
 @inlined()
-def _keep_lower(is_there, z, place, best, best_place):
-    """In each lane the lower of two points, of equal ones the first, and which it is."""
+def _keep_lower(is_there, z, index, best, best_index):
+    """In each lane the lower of two points, of equal ones the first, and its index."""
     lower = is_there & (z < best)
-    return where(lower, z, best), where(lower, place, best_place)
+    return where(lower, z, best), where(lower, index, best_index)
 
 
 @inlined()
-def _note_lowest(points, first, best, place, low, c, part):
+def _store_lowest(points, first, best, index, low, c, part):
     """The lowest of all lanes, of equal ones the first; where there is none, any point at the height UNSEEN."""
     lowest = min_lanes(best)
-    k = first + U(min_lanes(where(splat(lowest) >= best, place, splat(UNSEEN))))
+    k = first + U(min_lanes(where(splat(lowest) >= best, index, splat(UNSEEN))))
     low[c, part, 0], low[c, part, 1], low[c, part, 2] = points.x[k], points.y[k], lowest
 
 
 @inlined()
-def _find_lowest(points, first, last, out, spacing, side, low, c):
+def _find_lowest(points, first, last, excluded, spacing, side, low, c):
     """The lowest of these in each of side x side parts of the node, four at once: most nodes are a vector or two."""
     half, scale, none = spacing * F(0.5), F(side) / spacing, splat(UNSEEN)
     across = (side + 1) // 2  # pairs of parts; the second of the last one may lie beyond the node
@@ -184,29 +184,29 @@ def _find_lowest(points, first, last, out, spacing, side, low, c):
         left, between, right = _border(column, side), _border(column + 1, side), _border(column + 2, side)
         bottom, middle, top = _border(row, side), _border(row + 1, side), _border(row + 2, side)
         best0 = best1 = best2 = best3 = none
-        place = place0 = place1 = place2 = place3 = lane_indices()
+        index = index0 = index1 = index2 = index3 = lane_indices()
         for k in range(first, last, STEP):
             u, v, z = (load(points.x, k) + half) * scale, (load(points.y, k) + half) * scale, load(points.z, k)
-            usable = lacks_bits(points.pillar, k, out) & (lane_indices() < F(last - k))
+            usable = lacks_bits(points.pillar, k, excluded) & (lane_indices() < F(last - k))
             west, east = usable & (u >= left) & (u < between), usable & (u >= between) & (u < right)
             south, north = (v >= bottom) & (v < middle), (v >= middle) & (v < top)
-            best0, place0 = _keep_lower(west & south, z, place, best0, place0)
-            best1, place1 = _keep_lower(east & south, z, place, best1, place1)
-            best2, place2 = _keep_lower(west & north, z, place, best2, place2)
-            best3, place3 = _keep_lower(east & north, z, place, best3, place3)
-            place = place + F(LANES)
-        _note_lowest(points, first, best0, place0, low, c, part)
+            best0, index0 = _keep_lower(west & south, z, index, best0, index0)
+            best1, index1 = _keep_lower(east & south, z, index, best1, index1)
+            best2, index2 = _keep_lower(west & north, z, index, best2, index2)
+            best3, index3 = _keep_lower(east & north, z, index, best3, index3)
+            index = index + F(LANES)
+        _store_lowest(points, first, best0, index0, low, c, part)
         if column + 1 < side:
-            _note_lowest(points, first, best1, place1, low, c, part + 1)
+            _store_lowest(points, first, best1, index1, low, c, part + 1)
         if row + 1 < side:
-            _note_lowest(points, first, best2, place2, low, c, part + side)
+            _store_lowest(points, first, best2, index2, low, c, part + side)
         if column + 1 < side and row + 1 < side:
-            _note_lowest(points, first, best3, place3, low, c, part + side + 1)
+            _store_lowest(points, first, best3, index3, low, c, part + side + 1)
 
 
 @inner(fastmath=FAST)
-def _copy_points(first_row, last_row, points, out, limit, shaping):
-    """The points of active nodes with none of the marks `out`, in scan order, at most `limit` of each; `length` is
+def _copy_points(first_row, last_row, points, excluded, limit, shaping):
+    """The points of active nodes with none of the bits `excluded`, in scan order, at most `limit` of each; `length` is
     their number before, and after it that of the points written, filled up to a multiple of PAD.
 
     No array is named or passed on inside of the loop: Numba would count references to it, with atomic operations.
@@ -215,38 +215,38 @@ def _copy_points(first_row, last_row, points, out, limit, shaping):
     out_x, out_y, out_z, reserved, length = shaping.x, shaping.y, shaping.z, shaping.reserved, shaping.length
     for i in range(points.active_nodes.row[first_row], points.active_nodes.row[last_row]):
         c = nodes[i]
-        first, last, place, n = U(start[c]), U(start[c + 1]), U(reserved[c]), np.int64(length[c])
+        first, last, index, n = U(start[c]), U(start[c + 1]), U(reserved[c]), np.int64(length[c])
         usable, stride = U(n), U((n + limit - 1) // limit if 0 < limit < n else np.int64(1))
         if usable == last - first and stride == ONE:  # as on most of the road
             for k in range(first, last, STEP):  # maybe some after them: there is room for whole vectors
-                store(out_x, place + k - first, load(x, k))
-                store(out_y, place + k - first, load(y, k))
-                store(out_z, place + k - first, load(z, k))
-            place += usable
+                store(out_x, index + k - first, load(x, k))
+                store(out_y, index + k - first, load(y, k))
+                store(out_z, index + k - first, load(z, k))
+            index += usable
         elif usable == last - first:
             for k in range(first, last, stride):
-                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]
-                place += ONE
+                out_x[index], out_y[index], out_z[index] = x[k], y[k], z[k]
+                index += ONE
         elif stride == ONE:
             for k in range(first, last, STEP):
-                is_usable = lacks_bits(pillar, k, out) & (lane_indices() < F(last - k))
-                store_first(out_x, place, compress(is_usable, load(x, k)), count_true(is_usable))
-                store_first(out_y, place, compress(is_usable, load(y, k)), count_true(is_usable))
-                store_first(out_z, place, compress(is_usable, load(z, k)), count_true(is_usable))
-                place += U(count_true(is_usable))
+                is_usable = lacks_bits(pillar, k, excluded) & (lane_indices() < F(last - k))
+                store_first(out_x, index, compress(is_usable, load(x, k)), count_true(is_usable))
+                store_first(out_y, index, compress(is_usable, load(y, k)), count_true(is_usable))
+                store_first(out_z, index, compress(is_usable, load(z, k)), count_true(is_usable))
+                index += U(count_true(is_usable))
         else:
-            k, turn, end = first, U(0), place + (usable + stride - ONE) // stride
-            while place < end:
-                out_x[place], out_y[place], out_z[place] = x[k], y[k], z[k]  # written over where it does not count
-                counts = U((pillar[k] & out) == 0)
-                place += counts & U(turn == U(0))
+            k, turn, end = first, U(0), index + (usable + stride - ONE) // stride
+            while index < end:
+                out_x[index], out_y[index], out_z[index] = x[k], y[k], z[k]  # written over where it does not count
+                counts = U((pillar[k] & excluded) == 0)
+                index += counts & U(turn == U(0))
                 turn += counts
                 turn = U(0) if turn == stride else turn
                 k += ONE
-        while (place - U(reserved[c])) % U(PAD):
-            out_x[place], out_y[place], out_z[place] = F(0), F(0), FAR_ABOVE
-            place += ONE
-        length[c] = place - U(reserved[c])
+        while (index - U(reserved[c])) % U(PAD):
+            out_x[index], out_y[index], out_z[index] = F(0), F(0), FAR_ABOVE
+            index += ONE
+        length[c] = index - U(reserved[c])
 
 
 @inner(fastmath=FAST)
@@ -256,7 +256,7 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
     side, low_side = rules.side, rules.low_side
     lowest, is_wall = pillars
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
-    out, some_move = LEFT_OUT | WALL if rules.walls_out else LEFT_OUT, moving.mask.shape[0] > 0
+    excluded, some_move = EXCLUDED | WALL if rules.exclude_walls else EXCLUDED, moving.mask.shape[0] > 0
     first_node, last_node = first_row * shape.columns, last_row * shape.columns
     begin, end = points.start[first_node], points.start[last_node]
     _number_pillars(points, U(begin), U(end), half, F(side) / spacing, side)
@@ -269,12 +269,12 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
         if some_move:
             node_x = (F(c % shape.columns) + F(0.5)) * spacing
             node_y = (F(c // shape.columns) + F(0.5)) * spacing
-            _leave_out_moving(x, y, pillar, first, last, node_x, node_y, moving)
-        marked |= _leave_out_marked(points.mark, pillar, first, last)
-        n = _count_usable(pillar, first, last, out) if marked else np.int64(last - first)
-        _find_lowest(points, first, last, out, spacing, low_side, low, c)
+            _exclude_moving(x, y, pillar, first, last, node_x, node_y, moving)
+        marked |= _exclude_marked(points.mark, pillar, first, last)
+        n = _count_shaping(pillar, first, last, excluded) if marked else np.int64(last - first)
+        _find_lowest(points, first, last, excluded, spacing, low_side, low, c)
         shaping.length[c] = n
-    _copy_points(first_row, last_row, points, out, rules.limit, shaping)
+    _copy_points(first_row, last_row, points, excluded, rules.limit, shaping)
 
 
 @njit(nogil=True, cache=True, fastmath=FAST)

@@ -37,35 +37,35 @@ SORT_PHASES = 3
 BLOCK = 256  # points that stay in cache
 
 
-class SortRoom(NamedTuple):
+class SortScratch(NamedTuple):
     """Scratch of each slice of the points. After the last node comes one for all points that are on none."""
 
-    count: np.ndarray  # (slices, nodes + 1) points per node, then the place of the next one
-    block: np.ndarray  # (slices, 3, BLOCK + LANES) coordinates of the points at hand
+    count: np.ndarray  # (slices, nodes + 1) points per node, then the position of the next one
+    block: np.ndarray  # (slices, 3, BLOCK + LANES) coordinates of the points of a block
     node: np.ndarray  # (slices, BLOCK + 2 LANES) their nodes
-    last: np.ndarray  # (slices, LANES, 3) the last points, filled up with missing returns
+    last: np.ndarray  # (slices, LANES, 3) the last points, padded with missing returns
 
     @classmethod
-    def of(cls, slices: int, nodes: int) -> SortRoom:
-        """Of so many slices of points, and nodes."""
+    def of(cls, slices: int, nodes: int) -> SortScratch:
+        """Scratch for this number of slices and nodes."""
         block, last = np.zeros((slices, 3, BLOCK + LANES), np.float32), np.zeros((slices, LANES, 3), np.float32)
         count = np.zeros((slices, nodes + 1), np.int32)
         return cls(count, block, np.zeros((slices, BLOCK + 2 * LANES), np.int32), last)
 
 
 @inner()
-def _fill_up(points, own, first, last, out):
-    """Fewer points than a vector holds, `own` ones made missing."""
+def _pad_points(points, ego, first, last, out):
+    """Copy fewer points than a vector holds; `ego` ones become missing returns."""
     out[:] = F(0)
     for k in range(last - first):
-        if own.shape[0] > 0 and own[first + k]:
+        if ego.shape[0] > 0 and ego[first + k]:
             continue
         out[k, 0], out[k, 1], out[k, 2] = points[first + k, 0], points[first + k, 1], points[first + k, 2]
 
 
 @inlined()
 def _find_nodes(points, first, turn, shape, k, node):
-    """Node of points; the one after the last where they are on none, or missing."""
+    """Nodes of LANES points; the number of nodes for points that are on none or missing."""
     x, y, z = load_points(points, first)
     scale = F(1) / shape.spacing
     u, v, w = (
@@ -81,8 +81,8 @@ def _find_nodes(points, first, turn, shape, k, node):
 
 
 @inlined()
-def _node_place(points, first, turn, shape, k, block):
-    """x and y of points from the middle of their node, and their height."""
+def _to_node_frame(points, first, turn, shape, k, block):
+    """x and y of LANES points relative to the middle of their node, and their heights."""
     x, y, z = load_points(points, first)
     spacing, scale = shape.spacing, F(1) / shape.spacing
     u, v = transform_row(turn[0], x, y, z), transform_row(turn[1], x, y, z)
@@ -92,27 +92,27 @@ def _node_place(points, first, turn, shape, k, block):
 
 
 @inner()
-def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
-    """Runs of a slice from number `run` on, none across blocks; `count` gains the points per node."""
-    (points, own), (node, filled_up), nodes = scan, room, np.int32(shape.rows * shape.columns)
-    places = to_int32(lane_indices())
+def _count_runs(scan, turn, shape, count, scratch, runs, first, last, run):
+    """Find the runs of a slice, from run `run` on, none across blocks; adds the points per node to `count`."""
+    (points, ego), (node, padded), nodes = scan, scratch, np.int32(shape.rows * shape.columns)
+    lanes = to_int32(lane_indices())
     runs.first[run] = first  # of a slice without points this is the end, too
     for begin in range(first, last, BLOCK):
         n, known = min(BLOCK, last - begin), run
         runs.of_block[begin // BLOCK] = run
         for k in range(0, n // LANES * LANES, LANES):
             _find_nodes(points, begin + k, turn, shape, k + LANES, node)
-        for k in range(0, n // LANES * LANES if own.shape[0] > 0 else 0, LANES):
-            is_other = lacks_bits(own, begin + k, np.uint8(1))
+        for k in range(0, n // LANES * LANES if ego.shape[0] > 0 else 0, LANES):
+            is_other = lacks_bits(ego, begin + k, np.uint8(1))
             store(node, k + LANES, where(is_other, load(node, k + LANES), splat(nodes)))
         if n % LANES:
             k = n // LANES * LANES
-            _fill_up(points, own, begin + k, begin + n, filled_up)
-            _find_nodes(filled_up, 0, turn, shape, k + LANES, node)
+            _pad_points(points, ego, begin + k, begin + n, padded)
+            _find_nodes(padded, 0, turn, shape, k + LANES, node)
         for k in range(0, n, LANES):
             is_next = (load(node, k + LANES) != load(node, k + LANES - 1)) | (lane_indices() < F(1))
             begins = is_next & (lane_indices() < F(n - k))
-            store_first(runs.first, run, compress(begins, places + splat(np.int32(begin + k))), count_true(begins))
+            store_first(runs.first, run, compress(begins, lanes + splat(np.int32(begin + k))), count_true(begins))
             run += U(count_true(begins))
         runs.first[run] = begin + n
         for k in range(known, run):
@@ -122,30 +122,30 @@ def _count_runs(scan, turn, shape, count, room, runs, first, last, run):
 
 
 @inner()
-def _place_runs(scan, turn, shape, next_place, room, out, first, last, run):
-    """Write each point of a slice to its place in node order, x and y relative to the node; keep the runs' places."""
-    (points, own), (block, filled_up), runs = scan, room, out.runs
+def _scatter_runs(scan, turn, shape, next_position, scratch, out, first, last, run):
+    """Write the points of a slice and the positions of their runs in node order; x and y are relative to the node."""
+    (points, ego), (block, padded), runs = scan, scratch, out.runs
     for begin in range(first, last, BLOCK):
         n = min(BLOCK, last - begin)
         for k in range(0, n // LANES * LANES, LANES):
-            _node_place(points, begin + k, turn, shape, k, block)
+            _to_node_frame(points, begin + k, turn, shape, k, block)
         if n % LANES:
             k = n // LANES * LANES
-            _fill_up(points, own, begin + k, begin + n, filled_up)
-            _node_place(filled_up, 0, turn, shape, k, block)
+            _pad_points(points, ego, begin + k, begin + n, padded)
+            _to_node_frame(padded, 0, turn, shape, k, block)
         while runs.first[run] < begin + n:
             node, i = U(runs.node[run]), U(runs.first[run])
-            length, place, k = np.int64(U(runs.first[run + ONE]) - i), U(next_place[node]), i - U(begin)
-            runs.position[run], next_place[node] = place, place + U(length)
-            store_first(out.x, place, load(block, (0, k)), length)
-            store_first(out.y, place, load(block, (1, k)), length)
-            store_first(out.z, place, load(block, (2, k)), length)
+            length, position, k = np.int64(U(runs.first[run + ONE]) - i), U(next_position[node]), i - U(begin)
+            runs.position[run], next_position[node] = position, position + U(length)
+            store_first(out.x, position, load(block, (0, k)), length)
+            store_first(out.y, position, load(block, (1, k)), length)
+            store_first(out.z, position, load(block, (2, k)), length)
             run += ONE
 
 
 @merged()
 def _is_empty(count, c):
-    """Whether nodes c and on have nothing."""
+    """Whether the LANES nodes from c on have no points."""
     empty = all_zero(count[0], c)
     for s in range(1, count.shape[0]):
         empty &= all_zero(count[s], c)
@@ -153,8 +153,8 @@ def _is_empty(count, c):
 
 
 @inner()
-def _begin_nodes(count, shape, start, active_nodes):
-    """Where nodes begin, and in `count` where each slice does; those that have points are listed."""
+def _node_offsets(count, shape, start, active_nodes):
+    """Exclusive scan: `start` of each node, and of each slice of it in `count`; nodes with points become active."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)
     total = n = 0
     for row in range(shape.rows + 1):
@@ -178,28 +178,28 @@ def _begin_nodes(count, shape, start, active_nodes):
 
 
 @merged()
-def _take_along(non_ground, out, first, last, run):
-    """Marks of the points of a slice, from number `run` on, at their places."""
+def _scatter_marks(non_ground, out, first, last, run):
+    """Write the marks of the points of a slice, from run `run` on, in node order."""
     runs = out.runs
     if non_ground.shape[0] == 0:
         out.mark[first:last] = np.uint8(0)
         return
     while runs.first[run] < last:
-        first, place = U(runs.first[run]), U(runs.position[run])
+        first, position = U(runs.first[run]), U(runs.position[run])
         for i in range(U(runs.first[run + ONE]) - first):
-            out.mark[place + i] = NON_GROUND if non_ground[first + i] else np.uint8(0)
+            out.mark[position + i] = NON_GROUND if non_ground[first + i] else np.uint8(0)
         run += ONE
 
 
 @njit(nogil=True, cache=True)
-def sort_by_node(tasks, scan, non_ground, pose, shape, room, out):
-    """Counting sort. `scan` is its points, and which of them are the own vehicle's, if any: those are on no node.
+def sort_by_node(tasks, scan, non_ground, pose, shape, scratch, out):
+    """Counting sort. `scan`: points and ego mask (empty: none); points on the ego vehicle are on no node.
 
-    `pose` is rotation and translation, from the lattice's corner; `room` is for as many slices of whole blocks.
+    `pose`: rotation and translation from the lattice's corner; `scratch` has one row per slice of whole blocks.
 
     The sort is stable, so the order, and with it every sum, does not depend on the number of slices.
     """
-    count, slices, n = room.count, room.count.shape[0], scan[0].shape[0]
+    count, slices, n = scratch.count, scratch.count.shape[0], scan[0].shape[0]
     blocks = (n + BLOCK - 1) // BLOCK
     turn = pose_rows(pose[0], pose[1])
     for phase in range(SORT_PHASES):
@@ -207,14 +207,14 @@ def sort_by_node(tasks, scan, non_ground, pose, shape, room, out):
         s = first_chunk(tasks, phase)
         while s < parts:
             first, last = s * blocks // slices * BLOCK, min((s + 1) * blocks // slices * BLOCK, n)
-            run, filled_up = U(first + s), room.last[s]
+            run, padded = U(first + s), scratch.last[s]
             if phase == 0:
                 count[s, :] = 0
-                _count_runs(scan, turn, shape, count[s], (room.node[s], filled_up), out.runs, first, last, run)
+                _count_runs(scan, turn, shape, count[s], (scratch.node[s], padded), out.runs, first, last, run)
             elif phase == 1:
-                _begin_nodes(count, shape, out.start, out.active_nodes)
+                _node_offsets(count, shape, out.start, out.active_nodes)
             else:
-                _place_runs(scan, turn, shape, count[s], (room.block[s], filled_up), out, first, last, run)
-                _take_along(non_ground, out, first, last, run)
+                _scatter_runs(scan, turn, shape, count[s], (scratch.block[s], padded), out, first, last, run)
+                _scatter_marks(non_ground, out, first, last, run)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)

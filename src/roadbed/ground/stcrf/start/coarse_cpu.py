@@ -10,18 +10,9 @@ import numpy as np
 from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Float32
 from roadbed.ground.engine import Vehicle
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveColumns, ActiveNodes, Field, Shape, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmRules, em_rules, run_em
-from roadbed.ground.stcrf.model import (
-    COARSE_ITERATIONS,
-    COARSE_SIGMA_UP,
-    COARSE_WARM_ITERATIONS,
-    HEIGHT_WEIGHT,
-    PULL_WEIGHT,
-    SLOPE_ITERATIONS,
-    SLOPE_SIGMA_UP,
-    SLOPE_WEIGHT,
-)  # fmt: skip
 from roadbed.ground.stcrf.points.active_columns_cpu import CHUNKS, VECTOR, clear_outside
 from roadbed.ground.stcrf.points.select_cpu import PAD
 from roadbed.ground.stcrf.sizes import low_side_of, ratio_of, reach_of
@@ -65,10 +56,10 @@ class CoarseStart:
         begin_coarse(points, self.low, *lattice, field, lowest, self._slope_arrays.counts[0])
         if carried is not None:
             expect_carried(carried, self._fine, self._ratio, level.shape, level.mean, level.expected)
-            run_em(level, lowest, self._rules(COARSE_WARM_ITERATIONS, COARSE_SIGMA_UP), single_thread)
+            run_em(level, lowest, self._rules(model.COARSE_WARM_ITERATIONS, model.COARSE_SIGMA_UP), single_thread)
             return
         start_level(F(road), level.active_columns, level.expected, level.mean)
-        run_em(level, lowest, self._rules(COARSE_ITERATIONS, COARSE_SIGMA_UP), single_thread)
+        run_em(level, lowest, self._rules(model.COARSE_ITERATIONS, model.COARSE_SIGMA_UP), single_thread)
         if self._config.uses("slope_aware_start"):
             self._slope_start(vehicle, road, single_thread)
 
@@ -98,7 +89,7 @@ class CoarseStart:
             own[:] = ends
         clear_outside(sloped.information, sloped.written, sloped.active_columns)
         sloped.row_chunks = level.row_chunks
-        run_em(sloped, lowest, self._rules(SLOPE_ITERATIONS, SLOPE_SIGMA_UP), single_thread)
+        run_em(sloped, lowest, self._rules(model.SLOPE_ITERATIONS, model.SLOPE_SIGMA_UP), single_thread)
         count_explained(lowest, sloped.mean, shape, counts[2])
         take_better(counts, sums, sloped.posterior, sloped.mean, level.posterior, level.mean)
 
@@ -111,8 +102,8 @@ class CoarseStart:
             gamma=F(0),
             sigma_up_early=F(sigma_up),
             sigma_up=F(sigma_up),
-            pull=F(PULL_WEIGHT if self._config.uses("pull_to_drops") else 0),
-            height_information=F(HEIGHT_WEIGHT),
+            pull=F(model.PULL_WEIGHT if self._config.uses("pull_to_drops") else 0),
+            height_information=F(model.HEIGHT_WEIGHT),
             # A coarse node has a longer lever arm, with which the information of its slope grows.
-            slope_information=F(SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1)),
+            slope_information=F(model.SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1)),
         )

@@ -13,16 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import (
-    ENVELOPE_STEPS,
-    EXPLAINED,
-    FAR_ABOVE,
-    SLOPE_BETTER,
-    SLOPE_MANY_MORE,
-    SLOPE_NEARLY_ALL,
-    SLOPE_REGION,
-    SLOPE_SOME_MORE,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
 from roadbed.kernels.jit import inner, njit
@@ -58,8 +49,8 @@ def find_heights(lowest, shape, vehicle_x, vehicle_y, road, heights):
                     first, second = z[k], first
                 elif z[k] < second:
                     second = z[k]
-            if second >= FAR_ABOVE:
-                second = first if first < FAR_ABOVE else UNSEEN
+            if second >= model.FAR_ABOVE:
+                second = first if first < model.FAR_ABOVE else UNSEEN
             heights[row + 1, column + 1] = second
     row, column = np.int32(vehicle_y / shape.spacing), np.int32(vehicle_x / shape.spacing)
     if 0 <= row < shape.rows and 0 <= column < shape.columns:
@@ -71,7 +62,7 @@ def lower_envelope(heights, slope, shape):
     """Lower each node until it is not higher over a neighbour than `slope` allows; the result is in heights[0]."""
     straight = slope * shape.spacing
     across = straight * F(np.sqrt(2))
-    for step in range(ENVELOPE_STEPS):
+    for step in range(model.ENVELOPE_STEPS):
         old, new = heights[step % 2], heights[1 - step % 2]
         for r in range(1, shape.rows + 1):
             below, here, above, out = old[r - 1], old[r], old[r + 1], new[r]
@@ -83,7 +74,7 @@ def lower_envelope(heights, slope, shape):
 
 @inner()
 def _height_or(heights, r, c, road):
-    return heights[r, c] if heights[r, c] < FAR_ABOVE else road
+    return heights[r, c] if heights[r, c] < model.FAR_ABOVE else road
 
 
 @njit(cache=True)
@@ -116,7 +107,7 @@ def count_explained(lowest, mean, shape, explained):
             first, n = U(lowest.reserved[node]), splat(F(0))
             for k in range(first, first + U(lowest.length[node]), STEP):
                 dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
-                n = n + where((dz < EXPLAINED) & (dz > -EXPLAINED), splat(F(1)), splat(F(0)))
+                n = n + where((dz < model.EXPLAINED) & (dz > -model.EXPLAINED), splat(F(1)), splat(F(0)))
             explained[row, column] = np.int32(sum_lanes(n))
 
 
@@ -124,15 +115,15 @@ def count_explained(lowest, mean, shape, explained):
 def _is_better(points, level, sloped):
     """Whether the sloped start explains clearly more points: many more, or nearly all."""
     more = sloped - level
-    nearly_all = more > SLOPE_SOME_MORE and F(sloped) > SLOPE_NEARLY_ALL * F(points)
-    return F(sloped) > SLOPE_BETTER * F(level) and (more > SLOPE_MANY_MORE or nearly_all)
+    nearly_all = more > model.SLOPE_SOME_MORE and F(sloped) > model.SLOPE_NEARLY_ALL * F(points)
+    return F(sloped) > model.SLOPE_BETTER * F(level) and (more > model.SLOPE_MANY_MORE or nearly_all)
 
 
 @njit(cache=True)
 def may_be_better(counts, sums):
     """Whether the slope-aware start would be used anywhere if it explained all points; writes sums[0] and sums[1]."""
-    box_sum(counts[0], SLOPE_REGION, sums[3], sums[0])
-    box_sum(counts[1], SLOPE_REGION, sums[3], sums[1])
+    box_sum(counts[0], model.SLOPE_REGION, sums[3], sums[0])
+    box_sum(counts[1], model.SLOPE_REGION, sums[3], sums[1])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             if _is_better(sums[0, row, column], sums[1, row, column], sums[0, row, column]):
@@ -143,7 +134,7 @@ def may_be_better(counts, sums):
 @njit(cache=True)
 def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
     """Replace information and planes of the level start where the slope-aware start explains its region better."""
-    box_sum(counts[2], SLOPE_REGION, sums[3], sums[2])
+    box_sum(counts[2], model.SLOPE_REGION, sums[3], sums[2])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             if _is_better(sums[0, row, column], sums[1, row, column], sums[2, row, column]):

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """The coarse start: the lowest points on a lattice of coarse nodes, and its planes as expected planes of fine nodes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf.model import COARSE_KNOWS, FAR_ABOVE
@@ -12,7 +10,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
     clear_outside,
     fill_expected,
     find_active_columns,
-    share_rows,
+    partition_rows,
 )
 from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
 from roadbed.kernels.jit import inner, merged, njit
@@ -77,7 +75,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     _gather_lowest(points.active_nodes, low, shape, ratio, coarse_shape, lowest, counts)
     find_active_columns(lowest.active_nodes, information[0], False, coarse_shape, reach, active_columns)
     clear_outside(information, written, active_columns)
-    share_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
+    partition_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 
 
 @njit(cache=True)

@@ -9,14 +9,7 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.ground.stcrf.model import (
-    COARSE_ITERATIONS,
-    COARSE_SIGMA_UP,
-    COARSE_WARM_ITERATIONS,
-    FAR_ABOVE,
-    SLOPE_ITERATIONS,
-    SLOPE_SIGMA_UP,
-)  # fmt: skip
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.programs import CURSORS, GROUP, SOME, SPARE, TEAM, EmLayout, coarse_program, exponent
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import Launch
@@ -39,7 +32,7 @@ class CoarseLattice:
         zeros = backend.zeros
         self._per_node = int(program.definitions["PER_NODE"])
         # The room of coarse nodes beyond the fine lattice is never written: it holds no points.
-        nowhere = np.array([0, 0, FAR_ABOVE, 0], np.float32)
+        nowhere = np.array([0, 0, model.FAR_ABOVE, 0], np.float32)
         self.points = backend.upload(np.tile(nowhere, slots * self._nodes * self._per_node + SPARE))
         self._states = [zeros(slots * self._nodes * 12, np.float32) for _ in range(2)]
         self.expected = zeros(slots * self._nodes * 4, np.float32)
@@ -76,7 +69,7 @@ class CoarseLattice:
             groups = self._groups * (2 if finds_slopes else 1)
             given = frames, self.points, self.expected, self.result, self._mail, np.int32(count)
             return [replace(self._launch("coarse", "first_surface", groups, *given), size=TEAM, cooperative=True)]
-        launches = self._iterations("coarse", count, COARSE_SIGMA_UP, self._states, self.expected)
+        launches = self._iterations("coarse", count, model.COARSE_SIGMA_UP, self._states, self.expected)
         if self._shaping is not self.points:
             packing = self.points, self._shaping, self._lists
             launches = [self._launch("pack", "pack_lowest", -(-self._nodes // GROUP), *packing), *launches]
@@ -90,15 +83,15 @@ class CoarseLattice:
         return groups if 2 * groups <= self._backend.resident_groups(self.program, "first_surface", TEAM) else 0
 
     def _iterations_of(self, carried: bool) -> int:
-        return COARSE_WARM_ITERATIONS if carried else COARSE_ITERATIONS
+        return model.COARSE_WARM_ITERATIONS if carried else model.COARSE_ITERATIONS
 
     def _slope_start(self, frames: Any) -> list[Launch]:
         over_nodes = -(-self._nodes // GROUP)
         sloped = self._sloped[0]
-        start = self._sloped[SLOPE_ITERATIONS % 2]
+        start = self._sloped[model.SLOPE_ITERATIONS % 2]
         envelope = frames, self._heights, self._envelope, start
         size = GROUP if self._backend.device.lanes > 1 else 1
-        iterations = (SLOPE_ITERATIONS, SLOPE_SIGMA_UP, self._sloped, self._envelope)
+        iterations = (model.SLOPE_ITERATIONS, model.SLOPE_SIGMA_UP, self._sloped, self._envelope)
         return [
             self._launch("slope_start", "find_heights", over_nodes, frames, self.points, self._heights),
             replace(self._launch("slope_start", "expect_envelope", 1, *envelope), size=size),

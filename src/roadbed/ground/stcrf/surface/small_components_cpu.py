@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Small components: a few nodes apart from all others are a tree crown or a sign, not the ground."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The uncertainty of the surface. Twins: surface_cpu.py and report_cpu.py.
+// The uncertainty of the surface. Twin: surface_cpu.py.
 
 #if SEEN_ONLY
 // Number of seen nodes in the 3 x 3 around a node, itself included.

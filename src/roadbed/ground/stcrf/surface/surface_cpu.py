@@ -8,20 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import (
-    FILLED_VARIANCE,
-    GAP_UNEVENNESS,
-    NODE_UNEVENNESS,
-    POINT_NOISE,
-    POINT_UNEVENNESS,
-    SEEN_FROM,
-    SIDES,
-    SLOPE_VARIANCE,
-)  # fmt: skip
-from roadbed.ground.stcrf.surface.report_cpu import report_row
+from roadbed.ground.stcrf import model
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
-from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -32,7 +22,7 @@ def _mark_seen(r, data, prior, use_prior, lo, hi, seen):
     for c in range(U(seen.shape[1])):
         seen[r, c] = F(0)
     for c in range(U(lo), U(hi), STEP):
-        enough = splat(SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
+        enough = splat(model.SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
         store(seen, (r, c), where(enough, splat(F(1)), splat(F(0))))
 
 
@@ -99,7 +89,7 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
     """Write the doubt of nodes, m^2: of those that were seen or are between seen ones; of others it is `unknown`."""
     spacing = rules.spacing
     unknown, most, share = rules.scale / rules.height_information, rules.largest_variance, rules.disagreement
-    uneven = GAP_UNEVENNESS if share > F(0) else F(np.inf)
+    uneven = model.GAP_UNEVENNESS if share > F(0) else F(np.inf)
     for c in range(first, last, STEP):
         near = _height_variance(information, rules.height_information, rules.slope_information, r, c) * rules.scale
         own, around, height = load(seen, (r, c)), _three_rows(seen_in_row, r, c), load(mean, (r, 0, c))
@@ -113,16 +103,64 @@ def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unev
                 squares = squares + load(seen, (row, at)) * apart * apart  # its own plane agrees with it
         squared = squares / maximum(around - own, splat(F(1)))
         store(unevenness, (r, c), squared)
-        filled = where(around >= F(SIDES), near + FILLED_VARIANCE, splat(unknown))
+        filled = where(around >= F(model.SIDES), near + model.FILLED_VARIANCE, splat(unknown))
         hollow = (most >= filled) & (uneven < squared)
         value = where(F(0) < own, near, where(hollow, splat(unknown), filled))
         store(out, c, where(most >= value, value + squared * share, value))
 
 
 @inlined()
+def _reweighted(given, gamma, i, weight):
+    """own + w (everything - own) for the numbers of P, X from flat index i on."""
+    everything, data, prior = given
+    own = load_flat(data, i) + load_flat(prior, i) * gamma
+    return own + (load_flat(everything, i) - own) * weight
+
+
+@inner()
+def _report_row(r, given, expected, rules, first, last, planes, certainty):
+    """Prior reweighting: planes (rows, 3, stride) and certainty (rows, 2, stride) of columns first..last of row r.
+
+    In the reported surface neighbours count less where a node has points of its own: in the EM they count the same
+    everywhere, which suppresses obstacles but flattens crests and ditches. Columns and rows count the border.
+    `given`: information, data and prior; w = OWN_POINTS / (OWN_POINTS + p00 of the node's own points).
+    mu = (P + P0)^-1 (X + P0 expected) by L D L^T. Certainty is [(P + P0)^-1]_00, and the factor (m^2) of the variance
+    of the expected slope.
+    """
+    _, data, prior = given
+    gamma, height, slope = rules.gamma, rules.height_information, rules.slope_information
+    plane, row = data.shape[2], np.int64(r) * data.shape[2]
+    for c in range(np.int64(first), np.int64(last), LANES):
+        of_nine, of_three, of_two = 9 * row + c, 3 * row + c, 2 * row + c  # flat indices in arrays of 9, 3 and 2 planes
+        weight = model.OWN_POINTS / (load_flat(data, of_nine) + load_flat(prior, of_nine) * gamma + model.OWN_POINTS)
+        p1 = _reweighted(given, gamma, of_nine + plane, weight)
+        p2 = _reweighted(given, gamma, of_nine + 2 * plane, weight)
+        inverse0 = F(1) / (_reweighted(given, gamma, of_nine, weight) + height)
+        l1, l2 = p1 * inverse0, p2 * inverse0
+        inverse1 = F(1) / (_reweighted(given, gamma, of_nine + 3 * plane, weight) + slope - l1 * p1)
+        t = _reweighted(given, gamma, of_nine + 4 * plane, weight) - l1 * p2
+        l3 = t * inverse1
+        inverse2 = F(1) / (_reweighted(given, gamma, of_nine + 5 * plane, weight) + slope - l2 * p2 - l3 * t)
+        x0 = _reweighted(given, gamma, of_nine + 6 * plane, weight) + load_flat(expected, of_three) * height
+        x1 = _reweighted(given, gamma, of_nine + 7 * plane, weight) + load_flat(expected, of_three + plane) * slope
+        x2 = _reweighted(given, gamma, of_nine + 8 * plane, weight) + load_flat(expected, of_three + 2 * plane) * slope
+        y1 = x1 - l1 * x0
+        slope_y = (x2 - l2 * x0 - l3 * y1) * inverse2
+        slope_x = inverse1 * y1 - l3 * slope_y
+        store_flat(planes, of_three, x0 * inverse0 - l1 * slope_x - l2 * slope_y)
+        store_flat(planes, of_three + plane, slope_x)
+        store_flat(planes, of_three + 2 * plane, slope_y)
+        lever = l1 * l3 - l2
+        store_flat(certainty, of_two, inverse0 + l1 * l1 * inverse1 + lever * lever * inverse2)
+        by_x, by_y = l1 * inverse1 + lever * l3 * inverse2, lever * inverse2
+        store_flat(certainty, of_two + plane, (by_x * by_x + by_y * by_y) * (slope * slope))
+
+
+@inlined()
 def _may_be_known(seen, seen_in_row, r, c):
     """Whether any node of the vector at c was seen or is between seen ones: others are unknown."""
-    return mask_bits(maximum(load(seen, (r, c)) * F(SIDES), _three_rows(seen_in_row, r, c)) >= F(SIDES)) != 0
+    sides = maximum(load(seen, (r, c)) * F(model.SIDES), _three_rows(seen_in_row, r, c))
+    return mask_bits(sides >= F(model.SIDES)) != 0
 
 
 @inner()
@@ -146,7 +184,7 @@ def _describe_rows(first_row, last_row, information, arrays, active_columns, rul
             while end < last and (all_known or _may_be_known(seen, seen_in_row, r, end)):
                 end += STEP
             _doubt_row(r, information, mean, rules, seen, seen_in_row, first, end, unevenness, doubt)
-            report_row(r, given, expected, rules, first, end, planes, certainty)
+            _report_row(r, given, expected, rules, first, end, planes, certainty)
             first = end + STEP
         _write_row(r, planes, rules, doubt, layers[0], layers[1], layers[2])
 
@@ -201,9 +239,10 @@ def compute_variance(active_columns, evidence, rules, variance):
                 for i in range(3):
                     at = r + U(j) - ONE, c + U(i) - ONE
                     around = around + load(seen, at) * load(unevenness, at)
-            point = around * POINT_UNEVENNESS / maximum(_three_rows(seen_in_row, r, c), splat(F(1))) + POINT_NOISE
-            uneven = load(unevenness, (r, c)) * NODE_UNEVENNESS
-            store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * SLOPE_VARIANCE)
+            count = maximum(_three_rows(seen_in_row, r, c), splat(F(1)))
+            point = around * model.POINT_UNEVENNESS / count + model.POINT_NOISE
+            uneven = load(unevenness, (r, c)) * model.NODE_UNEVENNESS
+            store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * model.SLOPE_VARIANCE)
         for c in range(U(max(active_columns.lo[row] - 1, 0)), U(max(min(active_columns.hi[row] - 1, columns), 0))):
             out[c] = min(values[c + ONE], most) if out[c] <= most else out[c]
 
