@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our reading of Ouster packets beside that of ouster-sdk, in an environment of its own that has both.
 
-`python -m venv both && both/bin/pip install ouster-sdk . && PYTHONPATH=. both/bin/python scripts/compare_ouster.py`
+`python -m venv both && both/bin/pip install ouster-sdk . && PYTHONPATH=. both/bin/python scripts/compare_ouster.py`;
+the name of a capture (`.pcap` with its `.json`) compares the scans of that one.
 """
 
 from __future__ import annotations
 
+import sys
 import warnings
 
 import numpy as np
 
+import roadbed
 from roadbed.sources.sensors.ouster import read_metadata
 from tests.sources.sensors import ouster_files as sensor
 
@@ -48,6 +51,21 @@ def main() -> None:
         print(f"{profile}: {len(fields)} fields {'equal' if same else 'DIFFER'}, points within {1e6 * apart:.1f} um")
 
 
+def compare_capture(path: str) -> None:
+    import ouster.sdk.core as sdk
+    from ouster.sdk import open_source
+
+    for ours, (theirs, *_) in zip(roadbed.open(path), open_source(path)):
+        seen = theirs.field("RANGE").T > 0
+        placed = sdk.XYZLut(theirs.sensor_info, use_extrinsics=False)(theirs).transpose(1, 0, 2)[seen]
+        same = np.array_equal(theirs.field("SIGNAL").T[seen], ours.intensity)
+        apart = np.abs(placed - ours.points).max()
+        print(f"{len(ours)} points, signal {'equal' if same else 'DIFFERS'}, points within {1e6 * apart:.1f} um")
+
+
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
-    main()
+    if sys.argv[1:]:
+        compare_capture(sys.argv[1])
+    else:
+        main()

@@ -9,14 +9,24 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import lz4.frame
+import numpy as np
+from rosbags.rosbag1 import Writer as Writer1
+from rosbags.rosbag2 import StoragePlugin
+from rosbags.rosbag2 import Writer as Writer2
 from rosbags.rosbag2.storage_mcap import zstd
 
 from tests.fuzz.clouds import odd
 from tests.fuzz.damage import damage
 from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records, write_bag
+from tests.sources.bags.test_packet_bags import DriverMessages
+from tests.sources.sensors import ouster_files
+from tests.sources.sensors.test_hesai import capture
+from tests.sources.sensors.test_hesai import packet as hesai_packet
 
+_PROFILE = "RNG19_RFL8_SIG16_NIR16"
 _MAGIC = b"\x89MCAP0\r\n"
 _PACK = {"": lambda data: data, "lz4": lz4.frame.compress, "zstd": zstd.compress, "gzip": lambda data: data}
 
@@ -105,6 +115,66 @@ def _text(value: str) -> bytes:
 
 def _record(kind: int, body: bytes) -> bytes:
     return struct.pack("<BQ", kind, len(body)) + body
+
+
+def hesai_packets(rng: Random) -> bytes:
+    """Packets of a PandarXT-32, one after the other."""
+    distances = np.full((8, 32), 500)
+    return b"".join(
+        hesai_packet(
+            "PandarXT-32", np.arange(8) * 2000 + 16000 * (k % 2), distances, 400 * k, mode=rng.choice((55, 57))
+        )
+        for k in range(rng.choice((1, 2, 5)))
+    )
+
+
+def hesai_capture(rng: Random) -> bytes:
+    whole = hesai_packets(rng)
+    return capture([whole[k : k + 1080] for k in range(0, len(whole), 1080)])
+
+
+def hesai_angles(rng: Random) -> bytes:
+    return b"Channel,Elevation,Azimuth\n" + b"".join(
+        b"%d,%d,0.5\n" % (k + 1, 15 - k) for k in range(rng.choice((1, 32)))
+    )
+
+
+@cache
+def driver_messages(version: int) -> tuple[tuple[str, str, bytes], ...]:
+    """Topic, type and bytes of messages of sensor drivers."""
+    messages = DriverMessages(version == 1)
+    serialize = messages.store.serialize_ros1 if version == 1 else messages.store.serialize_cdr
+    laser = (
+        b"".join(struct.pack("<HH", 0xEEFF, 40 * k) + b"\x10\x20\x30" * 32 for k in range(12)) + bytes(4) + b"\x37\x22"
+    )
+    xt32 = hesai_packets(Random(0))[:1080]
+    parts = (
+        ("/velodyne_packets", messages.velodyne([(1.0, laser)] * 2)),
+        ("/hesai/pandar_packets", messages.hesai([(1.0, xt32)] * 2)),
+        ("/livox/lidar", messages.livox(1.0, [(0, 1.0, 2.0, 3.0, 4, 5, 6)] * 9)),
+        ("/ouster/metadata", messages.text(ouster_files.metadata(_PROFILE))),
+        ("/ouster/lidar_packets", messages.ouster(next(ouster_files.packets(_PROFILE, 1)))),
+    )
+    return tuple((topic, part.__msgtype__, bytes(serialize(part, part.__msgtype__))) for topic, part in parts)
+
+
+def driver_bag(version: int) -> Callable[[Random], bytes]:
+    """A bag with the messages of one driver, of which some are damaged."""
+
+    def make(rng: Random) -> bytes:
+        store = DriverMessages(version == 1).store
+        parts = [rng.choice(driver_messages(version)[:3])] if rng.random() < 0.7 else driver_messages(version)[3:]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / ("drive.bag" if version == 1 else "drive")
+            kind: dict[str, Any] = {} if version == 1 else {"version": 9, "storage_plugin": StoragePlugin.MCAP}
+            with (Writer1 if version == 1 else Writer2)(path, **kind) as writer:
+                for topic, name, raw in parts:
+                    link = writer.add_connection(topic, name, typestore=store)
+                    for time in (1, 2):
+                        writer.write(link, time, damage(rng, raw) if rng.random() < 0.5 else raw)
+            return (path if version == 1 else next(path.glob("*.mcap"))).read_bytes()
+
+    return make
 
 
 def velodyne_capture(rng: Random) -> bytes:

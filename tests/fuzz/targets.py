@@ -46,6 +46,7 @@ from roadbed.sources.formats.npy import read_npy, read_npz
 from roadbed.sources.formats.pcd import read_pcd
 from roadbed.sources.formats.ply import read_ply
 from roadbed.sources.poses import read_calibration, read_poses, read_times
+from roadbed.sources.sensors import hesai
 from roadbed.sources.sensors.ouster import PROFILES, FrameAssembler, read_metadata
 from roadbed.sources.sensors.pcap import PcapSource
 from tests.fuzz import bags, clouds, feathers, texts
@@ -228,6 +229,13 @@ def read_ouster_packet(data: bytes, folder: Path) -> None:
             _look_at(scan)
 
 
+def read_hesai_packets(data: bytes, folder: Path) -> None:
+    """Packets of 1080 bytes: of a PandarXT-32 unless the damage hit their marks."""
+    packets = [(0.1 * k, data[k : k + 1080]) for k in range(0, len(data), 1080)]
+    for scan in islice(hesai.scans_of_packets(packets, "packets"), 5):
+        _look_at(scan)
+
+
 def read_ouster_metadata(path: Path) -> None:
     read_metadata(load_text(path), "sensor")
 
@@ -331,24 +339,7 @@ _NPY_WORDS = (
     b"'|S0'",
     b"'|O'",
 )
-_YAML_WORDS = (
-    b": ",
-    b"- ",
-    b"&a ",
-    b"*a",
-    b"<<: *a",
-    b"!!int ",
-    b"{",
-    b"}",
-    b"[",
-    b"]",
-    b"\n",
-    b"? ",
-    b"---",
-    b"|",
-    b">",
-    b"'",
-)
+_YAML_WORDS = (*b": ~- ~&a ~*a~<<: *a~!!int ~? ~---".split(b"~"), *(bytes([c]) for c in b"{}[]\n|>'"))
 _TEXT_WORDS = (b" ", b"\n", b"nan", b"inf", b"1e999", b"#", b"\0", b"\xff", b"\xe2\x80\xa8", b"\r")
 
 
@@ -369,7 +360,11 @@ def all_targets() -> tuple[Target, ...]:
         Target("ptx", damaged([texts.ptx], _TEXT_WORDS), file("case.ptx", read_first)),
         Target("feather", damaged([feathers.sweep]), file("1.feather", read_sweep)),
         Target("feather poses", damaged([feathers.poses]), file("poses.feather", read_log_tables)),
-        Target("pcap", damaged([bags.velodyne_capture]), file("case.pcap", read_capture)),
+        Target("pcap", damaged([bags.velodyne_capture, bags.hesai_capture]), file("case.pcap", read_capture)),
+        Target("hesai packet", damaged([bags.hesai_packets]), read_hesai_packets),
+        Target("hesai angles", damaged([bags.hesai_angles], _TEXT_WORDS), file("angles.csv", hesai.read_angles)),
+        Target("ROS 1 drivers", bags.driver_bag(1), file("case.bag", read_bag)),
+        Target("ROS 2 drivers", bags.driver_bag(2), file("case.mcap", read_bag)),
         Target("ouster", damaged([seeds(ouster_packets)], whole=0.05), read_ouster_packet),
         Target("ouster metadata", damaged([seeds(ouster_metadata)], whole=0.05), file("os.json", read_ouster_metadata)),
         Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),

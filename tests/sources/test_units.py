@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import laspy
 import numpy as np
 import pytest
@@ -91,3 +93,28 @@ def test_points_of_no_extent_have_no_mounting_but_no_error():
     found = Mountings(Config().ground.mounting).of(roadbed.Scan(points))
     assert found.mounting.quality == 0
     assert "not found" in found.note or "look like" in found.note
+
+
+@pytest.mark.parametrize(
+    ("factor", "unit"), [(100, "centimetres: divide them by 100 "), (1000, "millimetres: divide them by 1000 ")]
+)
+def test_other_units_get_one_line_and_stay_as_they_are(real_data, factor, unit):
+    for file in ("formats/binary_compressed.pcd", "recordings/autoware_test.pcd", "semantickitti/00"):
+        points = roadbed.open(real_data / file)[0].points
+        frame = roadbed.GroundFilter()(points * np.float32(factor))
+        assert unit in frame.diagnostics[0]
+        height = float(re.search(r"the ground is (\d\.\d\d) m below", frame.diagnostics[0])[1])
+        assert 1.5 < height < 2.1
+
+
+def test_camera_axes_are_named_where_turning_finds_the_ground(real_data):
+    """Walls are not the ground: without the ground, upright scans of these files got this advice."""
+    to_camera = np.array([[0, 0, 1], [-1, 0, 0], [0, -1, 0]], np.float32)  # to x right, y down, z forward
+    quarter = np.array([[0, 1, 0], [-1, 0, 0], [0, 0, 1]], np.float32)
+    walls = roadbed.open(real_data / "formats/sample_velodyne_hdl32.pcap")[2].points
+    turned = roadbed.open(real_data / "nuscenes-projected")[2].points
+    for points in (walls[(walls[:, 1] < 0) & (walls[:, 2] > -1)], turned[turned[:, 2] > -1] @ quarter):
+        assert "camera axes" not in " ".join(roadbed.GroundFilter()(points).diagnostics)
+    for file in ("recordings/autoware_test.pcd", "recordings/hesai_xt32.pcd", "semantickitti/00", "nuscenes-projected"):
+        points = roadbed.open(real_data / file)[0].points @ to_camera
+        assert "camera axes" in roadbed.GroundFilter()(points).diagnostics[0]

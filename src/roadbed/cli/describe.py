@@ -23,13 +23,14 @@ _MOST_RINGS = 256
 _OPTIONS = {
     "poses": "poses from this file (TUM or KITTI)",
     "times": "times of the scans from this file, s",
-    "topic": "read this PointCloud2 topic, or several: /a,/b",
+    "topic": "read this topic of scans, or several: /a,/b",
     "odometry": "poses from this topic; none: without poses",
     "columns": "names of the columns in order; _ skips one",
     "dtype": "type of the numbers, or one per column: float32, uint16, ...",
     "scale": "factor of x, y and z, one or three",
     "offset": "m added to x, y and z after scaling, one or three",
-    "metadata": "the sensor's JSON file",
+    "metadata": "the JSON file of an Ouster",
+    "calibration": "the angle correction file of a Hesai",
     "origin": "none: a map or an aerial tile, without a sensor at the origin; sensor: a scan",
 }
 # The first bytes of formats, for files that cannot be opened.

@@ -46,7 +46,7 @@ def live(
 ) -> None:
     """Process a sensor live, or a recording at its own rate.
 
-    Sensors: velodyne:PORT, ouster:HOST.
+    Sensors: velodyne:PORT, hesai:PORT, ouster:HOST.
     """
     from roadbed.live.playing import Feeder
     from roadbed.live.stream import Stream

@@ -36,73 +36,80 @@ def parse_yaml(text: str, origin: str) -> Any:
     """The values of a YAML text; an error is one line that starts with `origin`."""
     if len(text) > _LONGEST_TEXT:
         raise ConfigError(f"{origin}: found {len(text)} characters, expected at most {_LONGEST_TEXT}")
-    builder = _Builder(origin)
     try:
-        for event in yaml.parse(text, Loader=_PARSER):
-            builder.take(event)
+        return _Reader(text, origin).document()
     except (yaml.YAMLError, UnicodeError) as error:
         raise ConfigError(f"{origin}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
-    return builder.document[0] if builder.document else None
 
 
-class _Builder:
-    """Values from parser events, without recursion and without the tags, dates and merges of YAML."""
+class _Reader:
+    """Values from parser events, without the tags, dates and merges of YAML; the recursion is `_DEEPEST` calls deep."""
 
-    def __init__(self, origin: str) -> None:
-        self.origin = origin
-        self.document: list[Any] = []
+    def __init__(self, text: str, origin: str) -> None:
+        self._events, self._origin = yaml.parse(text, Loader=_PARSER), origin
         self._scalars = yaml.SafeLoader("")
-        self._open: list[_Container] = [_Container(self.document, None)]
         self._anchored: dict[str, tuple[Any, int]] = {}
 
-    def take(self, event: Any) -> None:
+    def document(self) -> Any:
+        """The value of the only document; None without one."""
+        found: list[Any] = []
+        for event in self._events:
+            if isinstance(event, events.DocumentStartEvent) and found:
+                raise self._error(event, "found a second document, expected one document")
+            if isinstance(event, events.NodeEvent):
+                found.append(self._value(event)[0])
+        return found[0] if found else None
+
+    def _value(self, event: Any, depth: int = 1, is_key: bool = False) -> tuple[Any, int]:
+        """The value that begins with an event, and how many values it holds, counting those that aliases repeat."""
         if isinstance(event, events.AliasEvent):
             name = str(event.anchor)
             if name not in self._anchored:
                 raise self._error(event, f"found alias *{name[:40]}, expected one of a value before it")
-            self._add(*self._anchored[name], event)
-        elif isinstance(event, events.ScalarEvent):
-            value = self._scalar(event)
-            self._anchor(event.anchor, value, 1)
-            self._add(value, 1, event)
-        elif isinstance(event, events.CollectionStartEvent):
-            self._check_tag(event)
-            if len(self._open) > _DEEPEST:
-                raise self._error(event, f"found values nested more than {_DEEPEST} deep")
-            if self._open[-1].wants_key:
-                raise self._error(event, "found a list or mapping instead of a key, expected a name")
-            values: Any = [] if isinstance(event, events.SequenceStartEvent) else {}
-            self._open.append(_Container(values, event.anchor))
-        elif isinstance(event, events.CollectionEndEvent):
-            done = self._open.pop()
-            self._anchor(done.anchor, done.values, done.size)
-            self._add(done.values, done.size, event)
-        elif isinstance(event, events.DocumentStartEvent) and self.document:
-            raise self._error(event, "found a second document, expected one document")
-
-    def _add(self, value: Any, size: int, event: Any) -> None:
-        """Put a finished value where it belongs; `size` counts the values in it."""
-        container = self._open[-1]
-        container.size += size
-        if container.size > _MOST_VALUES:
-            raise self._error(event, f"found more than {_MOST_VALUES} values, counting those that aliases repeat")
-        if isinstance(container.values, list):
-            container.values.append(value)
-        elif container.wants_key:
-            if not isinstance(value, str):
-                raise self._error(event, "found an alias instead of a key, expected a name")
-            if value in container.values:
-                raise self._error(event, f"found {value[:40]!r} twice, expected it once")
-            container.key = value
+            return self._anchored[name]
+        if event.tag is not None:
+            raise self._error(event, f"found the tag {event.tag[:60]}, expected plain values")
+        if isinstance(event, events.ScalarEvent):
+            found = event.value if is_key else self._scalar(event), 1
+        elif depth > _DEEPEST:
+            raise self._error(event, f"found values nested more than {_DEEPEST} deep")
+        elif is_key:
+            raise self._error(event, "found a list or mapping instead of a key, expected a name")
         else:
-            container.values[container.key] = value
-            container.key = None
+            read = self._list if isinstance(event, events.SequenceStartEvent) else self._mapping
+            found = read(depth + 1)
+        if event.anchor is not None:
+            self._anchored[event.anchor] = found
+        return found
+
+    def _list(self, depth: int) -> tuple[list[Any], int]:
+        values, size = [], 1
+        while not isinstance(event := next(self._events), events.SequenceEndEvent):
+            value, inner = self._value(event, depth)
+            values.append(value)
+            size = self._checked(size + inner, event)
+        return values, size
+
+    def _mapping(self, depth: int) -> tuple[dict[str, Any], int]:
+        values: dict[str, Any] = {}
+        size = 1
+        while not isinstance(event := next(self._events), events.MappingEndEvent):
+            key, _ = self._value(event, depth, is_key=True)
+            if not isinstance(key, str):
+                raise self._error(event, "found an alias instead of a key, expected a name")
+            if key in values:
+                raise self._error(event, f"found {key[:40]!r} twice, expected it once")
+            values[key], inner = self._value(next(self._events), depth)
+            size = self._checked(size + 1 + inner, event)
+        return values, size
+
+    def _checked(self, size: int, event: Any) -> int:
+        if size > _MOST_VALUES:
+            raise self._error(event, f"found more than {_MOST_VALUES} values, counting those that aliases repeat")
+        return size
 
     def _scalar(self, event: events.ScalarEvent) -> Any:
-        """Text, a number, a truth value or nothing; keys and dates stay text."""
-        self._check_tag(event)
-        if self._open[-1].wants_key:
-            return event.value
+        """Text, a number, a truth value or nothing; dates stay text."""
         tag = self._scalars.resolve(yaml.ScalarNode, event.value, event.implicit)
         if tag not in _PLAIN:
             return event.value
@@ -115,27 +122,5 @@ class _Builder:
         except (ValueError, OverflowError):
             raise self._error(event, f"found {event.value!r}, expected a number") from None
 
-    def _anchor(self, name: str | None, value: Any, size: int) -> None:
-        if name is not None:
-            self._anchored[name] = (value, size)
-
-    def _check_tag(self, event: Any) -> None:
-        if event.tag is not None:
-            raise self._error(event, f"found the tag {event.tag[:60]}, expected plain values")
-
     def _error(self, event: Any, problem: str) -> ConfigError:
-        return ConfigError(f"{self.origin}: not valid YAML: line {event.start_mark.line + 1}: {problem}")
-
-
-class _Container:
-    """A list or mapping whose end has not been read yet."""
-
-    def __init__(self, values: Any, anchor: str | None) -> None:
-        self.values = values
-        self.anchor = anchor
-        self.key: str | None = None
-        self.size = 1
-
-    @property
-    def wants_key(self) -> bool:
-        return isinstance(self.values, dict) and self.key is None
+        return ConfigError(f"{self._origin}: not valid YAML: line {event.start_mark.line + 1}: {problem}")

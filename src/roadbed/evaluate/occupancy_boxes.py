@@ -35,6 +35,11 @@ class Annotation:
     footprint: Float64  # (4, 2) m
     velocity: Float64 | None = None  # (2,) m/s where it is known exactly; else a line is fit through the centres
 
+    @property
+    def moves(self) -> bool:
+        """Whether it is a mover by its exact velocity."""
+        return self.velocity is not None and _norm(self.velocity) > MOVER_SPEED
+
 
 @dataclass
 class _Sight:
@@ -55,12 +60,11 @@ class _Sight:
 class _Frame:
     time: float
     moving: Float64  # (N, 2) centres of moving cells
-    footprints: dict[str, Float64]
+    boxes: dict[str, Annotation]  # scored
     static_sums: tuple[float, float]  # dynamic, static + dynamic over occupied cells
     objects: list[TrackedObject]  # outside masks
     object_sums: dict[str, tuple[float, float]] = field(default_factory=dict)
     at_the_rim: dict[str, Annotation] = field(default_factory=dict)  # not scored: partly beyond the grid
-    known_to_move: dict[str, Float64] = field(default_factory=dict)  # footprints of boxes that move by their velocity
 
 
 class BoxScorer:
@@ -88,13 +92,10 @@ class BoxScorer:
         entry = _Frame(
             frame.time,
             np.column_stack([x[moving], y[moving]]),
-            {box.id: box.footprint for box in boxes},
+            {box.id: box for box in boxes},
             (float(frame.dynamic[counted].sum()), float(occupied[counted].sum())),
             self._unmasked(frame),
             at_the_rim={box.id: box for box in at_the_rim},
-            known_to_move={
-                box.id: box.footprint for box in boxes if box.velocity is not None and _norm(box.velocity) > MOVER_SPEED
-            },
         )
         for box in (*boxes, *at_the_rim):
             window = _window(frame.grid, box.footprint, EXCLUDED_MARGIN)
@@ -121,7 +122,7 @@ class BoxScorer:
         seen = {(key, sight.time): sight.visible for key in movers for sight in self._sights[key]}
         frames = []
         for frame in self._frames:
-            there = {key: box for key, box in frame.footprints.items() if key in movers}
+            there = {key: box.footprint for key, box in frame.boxes.items() if key in movers}
             visible = {key: box for key, box in there.items() if seen[key, frame.time]}
             hidden = {key: box for key, box in there.items() if key not in visible} | self._unscored(frame, movers)
             frames.append(TrackingFrame(frame.time, frame.objects, visible, hidden))
@@ -131,11 +132,8 @@ class BoxScorer:
     @staticmethod
     def _unscored(frame: _Frame, movers: list[str]) -> dict[str, Float64]:
         """Footprints of movers that are not scored: at the rim of the grid, or visible too briefly."""
-        return {
-            key: box.footprint
-            for key, box in frame.at_the_rim.items()
-            if key in movers or (box.velocity is not None and _norm(box.velocity) > MOVER_SPEED)
-        } | {key: footprint for key, footprint in frame.known_to_move.items() if key not in movers}
+        at_the_rim = {key: box.footprint for key, box in frame.at_the_rim.items() if key in movers or box.moves}
+        return at_the_rim | {key: box.footprint for key, box in frame.boxes.items() if box.moves and key not in movers}
 
     def result(self) -> dict[str, Any]:
         """The figures that `roadbed evaluate occupancy --json` prints."""
@@ -181,8 +179,8 @@ class BoxScorer:
 
     def _false_moving(self, frame: _Frame, movers: list[str]) -> int:
         explained = np.zeros(len(frame.moving), bool)
-        there = {key: box for key, box in frame.footprints.items() if key in movers} | self._unscored(frame, movers)
-        for footprint in there.values():
+        there = {key: box.footprint for key, box in frame.boxes.items() if key in movers}
+        for footprint in (there | self._unscored(frame, movers)).values():
             explained |= inside(footprint, frame.moving[:, 0], frame.moving[:, 1], EXCLUDED_MARGIN)
         return int(np.count_nonzero(~explained))
 

@@ -69,7 +69,7 @@ class BagWriter:
             else:
                 stamp = self._source.recorded_at(int(result.scan.name))
                 self._copy_until(stamp)
-                cloud = self._source.message(int(result.scan.name)) if self._same_version else None
+                cloud = self._source.cloud(int(result.scan.name)) if self._same_version else None
             for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
                 name = "/tf" if topic == "tf" else f"{RESULTS}/{topic}"
                 self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))

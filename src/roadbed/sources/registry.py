@@ -18,6 +18,7 @@ _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
     "velodyne": "roadbed.sources.sensors.velodyne:VelodyneSource",
     "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",
+    "hesai": "roadbed.sources.sensors.hesai_udp:HesaiSource",
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
@@ -71,6 +72,8 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if ":" not in path and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
+    if path.lower().endswith(".osf"):
+        raise InputError(f"{path}: Ouster OSF is not read; convert it: ouster-cli source FILE.osf save FILE.pcap")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")
 
 

@@ -28,6 +28,7 @@ _HINT = 0.4  # m around a given height
 _STEEPEST = 0.27  # slope of the plane
 _FEWEST_CELLS = 20
 _MOST_RETURNS = 50_000  # a larger scan is sampled by vectors of eight
+_UNITS = {"centimetres": 100, "millimetres": 1000}  # per metre
 _CONVINCING = 0.5  # quality from which no other frame is searched
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be accepted
 _UPSIDE_DOWN_FACTOR = 2.0  # times the trust of the plane below an upright sensor: rooms have ceilings
@@ -279,12 +280,22 @@ class MountingEstimator:
 
     def _not_found(self, points: Float32) -> _Fit:
         """The default mounting, and why no plane was found."""
-        metres = points * np.float32(1e-3)
-        if any(self._plane(frame.T_level_sensor @ metres, _ANY_HEIGHT).quality for frame in candidate_frames(metres)):
-            note = f"points of {self.sensor} look like millimetres: divide them by 1000"
+        planes = {unit: self._usual_plane(points / np.float32(per_metre)) for unit, per_metre in _UNITS.items()}
+        advice = [
+            f"like {unit}: divide them by {_UNITS[unit]} (then the ground is {plane.height:.2f} m below the sensor)"
+            for unit, plane in sorted(planes.items(), key=lambda item: -item[1].trust)
+            if plane.trust
+        ]
+        if advice:
+            note = f"points of {self.sensor} look {' or '.join(advice)}"
             return _Fit(Pose.identity(), _NONE, note=note, other_axes=True)
         assumed = f"{_DEFAULT_HEIGHT:g} m over level ground is assumed"
         return _Fit(Pose.identity(), _NONE, note=f"mounting of {self.sensor} not found: {assumed}; {_HOW_TO_GIVE}")
+
+    def _usual_plane(self, points: Float32) -> Plane:
+        """The ground below a sensor at a usual height, turned in any way."""
+        planes = [self._plane(frame.T_level_sensor @ points, _USUAL_HEIGHTS) for frame in candidate_frames(points)]
+        return max(planes, key=lambda plane: plane.trust, default=_NONE)
 
     def _plane(self, points: Float32, heights: tuple[float, float]) -> Plane:
         """The ground below a nearly level sensor; quality 0 where there is none."""

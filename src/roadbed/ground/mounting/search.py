@@ -54,7 +54,10 @@ def candidate_frames(points: Float32) -> Iterator[Candidate]:
     if not len(normals):  # all points within centimetres, or on one line
         return
     scores = _scores(moved, weight, normals, heights) / weight.sum()
+    _, wide, deep = np.ptp(np.quantile(moved, [0.05, 0.95], axis=0), axis=0)
     for orientation, axes in _ORIENTATIONS.items():
+        if orientation == CAMERA and wide >= deep:  # scenes are wider than high: a wall, where y is not vertical
+            continue
         candidates = np.where((normals @ axes[2] > _WITHIN) & (far | (heights > 0.02)), scores, -np.inf)
         best = int(np.argmax(candidates))
         if candidates[best] < _LEAST_SHARE:

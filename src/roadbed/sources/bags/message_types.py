@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Message definitions that Roadbed reads and writes: the standard ones, tf2_msgs for ROS 1, and grid_map_msgs."""
+"""Message definitions that Roadbed reads and writes: the standard ones, tf2_msgs for ROS 1, grid_map_msgs, packets."""
 
 from __future__ import annotations
 
@@ -8,6 +8,13 @@ from typing import Any
 
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
+from roadbed.sources.bags.transforms import HESAI_TYPE, OUSTER_TYPES, VELODYNE_TYPE
+
+_STAMP = "builtin_interfaces/Time stamp\n"
+_PACKETS = {  # by the type of a revolution: the type of a packet and its definition
+    VELODYNE_TYPE: ("velodyne_msgs/msg/VelodynePacket", f"{_STAMP}uint8[1206] data\n"),
+    HESAI_TYPE: ("hesai_lidar/msg/PandarPacket", f"{_STAMP}uint8[] data\nuint32 size\n"),
+}
 _GRID_MAP = "grid_map_msgs/msg/GridMap"
 _GRID_MAP_INFO = "grid_map_msgs/msg/GridMapInfo"
 _SIZE = "float64 resolution\nfloat64 length_x\nfloat64 length_y\ngeometry_msgs/Pose pose\n"
@@ -27,4 +34,9 @@ def message_types(is_ros1: bool) -> Any:
     header = "std_msgs/Header header\n"
     store.register(get_types_from_msg(header * is_ros1 + _SIZE, _GRID_MAP_INFO))
     store.register(get_types_from_msg(header * (not is_ros1) + "grid_map_msgs/GridMapInfo info\n" + _LAYERS, _GRID_MAP))
+    for name, (packet, definition) in _PACKETS.items():
+        store.register(get_types_from_msg(definition, packet))
+        store.register(get_types_from_msg(f"{header}{packet}[] packets\n", name))
+    for name in OUSTER_TYPES:
+        store.register(get_types_from_msg("uint8[] buf\n", name))
     return store

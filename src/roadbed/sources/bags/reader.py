@@ -21,10 +21,12 @@ from roadbed.core.errors import InputError
 from roadbed.io.files import check_regular, open_regular
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.decompression import DecompressionBudget, limit_mcap, ros1_chunk, unpack_part
+from roadbed.sources.bags.livox import livox_message
 from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.metadata import read_metadata, unpack_folder
 from roadbed.sources.bags.recovery import recover
 from roadbed.sources.bags.sqlite import BoundedSqlite3Reader
+from roadbed.sources.bags.transforms import LIVOX_TYPES
 
 _INDEX_ENTRY_BYTES = 12
 _COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}
@@ -111,7 +113,8 @@ class BagReader:
         deserialize = store.deserialize_ros1 if self.is_ros1 else store.deserialize_cdr
         with foreign_errors(self.path, "ROS bag"):
             for link, stamp, raw in self._raw_messages(links, start, stop):
-                yield stamp, deserialize(raw, link.msgtype)
+                is_livox = link.msgtype in LIVOX_TYPES
+                yield stamp, livox_message(raw, self.is_ros1) if is_livox else deserialize(raw, link.msgtype)
 
     def raw_messages(self) -> Iterator[tuple[Any, int, bytes]]:
         """Connection, recording time (ns) and bytes of every message, in order."""

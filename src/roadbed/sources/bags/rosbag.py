@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS 1 bags and ROS 2 bags (sqlite3, MCAP) by rosbags, without a ROS installation: PointCloud2 with odometry."""
+"""ROS 1 bags and ROS 2 bags (sqlite3, MCAP) by rosbags, without a ROS installation: scans with odometry."""
 
 from __future__ import annotations
 
 import weakref
-from bisect import bisect_left
 from collections.abc import Iterator
-from functools import cached_property
-from itertools import islice
+from dataclasses import replace
+from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from roadbed.core.errors import InputError, missing_extra
 from roadbed.core.frames import Scan
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.bag_poses import BagPoses
-from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.transforms import CLOUD_TYPE, POSE_TYPES, RESULTS, stamp_seconds
-from roadbed.sources.fields import scan_from_fields
+from roadbed.sources.bags.ouster_messages import OusterMessages
+from roadbed.sources.bags.scan_messages import ScanMessages
+from roadbed.sources.bags.transforms import (
+    CLOUD_TYPE,
+    HESAI_TYPE,
+    LIVOX_TYPES,
+    OUSTER_TYPES,
+    POSE_TYPES,
+    RESULTS,
+    VELODYNE_TYPE,
+)
 from roadbed.sources.poses import Trajectory, read_poses
 from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
 
+CLOUD_TYPES, PACKET_TYPES = (CLOUD_TYPE, *LIVOX_TYPES), (VELODYNE_TYPE, HESAI_TYPE, *OUSTER_TYPES)
 _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 
 
@@ -36,7 +43,7 @@ class RosbagSource(Source):
     """
 
     name = "rosbag"
-    accepts: ClassVar[tuple[str, ...]] = ("topic", "odometry", "poses")
+    accepts: ClassVar[tuple[str, ...]] = ("topic", "odometry", "poses", "metadata", "calibration")
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -49,13 +56,11 @@ class RosbagSource(Source):
         super().__init__(location, **options)
         self._reader = _open_reader(Path(self.path))
         self._close = weakref.finalize(self, self._reader.close)
-        self.topics = self._choose_clouds()
-        self._connections = [
-            link for link in self._reader.connections if link.topic in self.topics and link.msgtype == CLOUD_TYPE
-        ]
+        self.topics = self._choose_topics()
+        self._scans = self._find_scans()
         self._poses, self._file = self._find_poses(), self._find_file()
         self._transforms = self._poses or BagPoses(self._reader, None)
-        known = [self._trajectory(frame) for frame in self._frames()]  # of every sensor, for complete diagnostics
+        known = [self._trajectory(frame) for frame in self._scans.frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
     @property
@@ -70,7 +75,7 @@ class RosbagSource(Source):
         return {
             "topics": [{"name": name, "type": kind, "messages": n} for (name, kind), n in sorted(topics.items())],
             "topic": self.topic,
-            "frames": sorted(set(self._frames())),
+            "frames": sorted(set(self._scans.frames())),
             "transforms": self._transforms.listed(),
         }
 
@@ -84,17 +89,14 @@ class RosbagSource(Source):
         self._close()
 
     def __len__(self) -> int:
-        return sum(link.msgcount for link in self._connections)
+        return len(self._scans)
 
     def __getitem__(self, index: int) -> Scan:
         index = range(len(self))[index]
-        if index >= len(self._stamps):
-            raise InputError(f"{self.path}: {self.topic}: found {len(self._stamps)} messages, expected {len(self)}")
-        return self._scan(self.message(index), index, self._stamps[index])
+        return self._placed(index, self._scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
-        for index, (stamp, message) in enumerate(self._reader.messages(self._connections)):
-            yield self._scan(message, index, stamp)
+        return starmap(self._placed, enumerate(self._scans))
 
     @property
     def is_ros1(self) -> bool:
@@ -106,75 +108,64 @@ class RosbagSource(Source):
 
     def recorded_at(self, index: int) -> int:
         """Recording time (ns) of scan `index`."""
-        return self._stamps[index]
+        return self._scans.recorded_at(index)
 
-    def message(self, index: int) -> Any:
-        """The PointCloud2 that scan `index` comes from."""
-        stamp = self._stamps[index]
-        earlier_with_same_stamp = index - bisect_left(self._stamps, stamp)
-        found = islice(self._reader.messages(self._connections, stamp, stamp + 1), earlier_with_same_stamp, None)
-        for _, message in found:
-            return message
-        raise InputError(f"{self.path}: {self.topic}: message {index} is gone, expected {len(self)} messages")
+    def cloud(self, index: int) -> Any:
+        """The PointCloud2 that scan `index` comes from; None where it comes from other messages."""
+        return self._scans.cloud(index)
 
-    @cached_property
-    def _stamps(self) -> list[int]:
-        """Recording times (ns) of the cloud's messages, for access by index."""
-        with foreign_errors(self.path, "ROS bag"):
-            return sorted(self._reader.stamps(self._connections))
+    def _placed(self, index: int, found: tuple[int, Scan]) -> Scan:
+        scan = found[1]
+        trajectory = self._trajectory(scan.sensor)
+        pose = None if trajectory is None else trajectory.of_scan(index, len(self), scan.time)
+        shift = scan.T_world_sensor  # of map coordinates
+        if shift is not None:
+            pose = shift if pose is None else pose @ shift
+        mounting = self._transforms.mounting(scan.sensor)
+        return replace(scan, T_world_sensor=pose, T_vehicle_sensor=mounting, name=f"{index:06d}")
 
-    def _scan(self, message: Any, index: int, recorded_ns: int) -> Scan:
-        where = f"{self.path}: {self.topic} message {index}"
-        with foreign_errors(where, "PointCloud2"):
-            # Drivers without a clock write zero; then the recording time is used.
-            time = stamp_seconds(message.header.stamp) or recorded_ns * 1e-9
-            sensor = str(message.header.frame_id) or "lidar"
-            fields = cloud_fields(message, where)
-        trajectory = self._trajectory(str(message.header.frame_id))
-        pose = None if trajectory is None else trajectory.of_scan(index, len(self), time)
-        mounting = self._transforms.mounting(str(message.header.frame_id))
-        return scan_from_fields(
-            fields,
-            where,
-            time=time,
-            T_world_sensor=pose,
-            T_vehicle_sensor=mounting,
-            name=f"{index:06d}",
-            sensor=sensor,
-        )
+    def _find_scans(self) -> ScanMessages | OusterMessages:
+        types = {link.msgtype for link in self._reader.connections if link.topic in self.topics}
+        if not types & set(OUSTER_TYPES):
+            return ScanMessages(self._reader, self.topics, self.options.get("calibration"))
+        if len(self.topics) > 1:
+            raise InputError(f"{self.path}: topic {self.topic!r}: found packets of an Ouster, expected one topic")
+        return OusterMessages(self._reader, self.topic, self.options.get("metadata"))
 
-    def _choose_clouds(self) -> tuple[str, ...]:
-        """The topics of the option `topic`, else the only one."""
-        found = {link.topic for link in self._reader.connections if link.msgtype == CLOUD_TYPE}
+    def _choose_topics(self) -> tuple[str, ...]:
+        """The topics of the option `topic`, else the only one: of clouds if there are any, else of packets."""
         named = str(self.options.get("topic", "")).split(",") if self.options.get("topic") else []
-        if len(set(named)) > 1:
-            for name in named:
-                self._check_named("topic", name, found, "PointCloud2")
-            return tuple(dict.fromkeys(named))
-        if not named:  # clouds of Roadbed itself come after those it was made from
-            inputs = {topic for topic in found if not topic.startswith(f"{RESULTS}/")}
-            labelled = found & {f"{RESULTS}/labelled"}
-            if len(inputs or labelled) == 1:
-                return tuple(inputs or labelled)
-        chosen = self._choose("topic", (CLOUD_TYPE,))
-        if chosen is None:
-            topics = _listed({link.topic for link in self._reader.connections})
-            raise InputError(f"{self.path}: found no topic of PointCloud2, expected one; its topics: {topics}")
-        return (chosen,)
+        if named:
+            found = self._topics_of(CLOUD_TYPES + PACKET_TYPES)
+            return tuple(dict.fromkeys(self._check_named("topic", name, found, self._kinds(found)) for name in named))
+        clouds = self._topics_of(CLOUD_TYPES)
+        # Clouds of Roadbed itself come after those it was made from.
+        for found in (
+            {topic for topic in clouds if not topic.startswith(f"{RESULTS}/")},
+            {topic for topic in self._topics_of(PACKET_TYPES) if not topic.endswith("/imu_packets")},
+            clouds & {f"{RESULTS}/labelled"},
+            clouds,
+        ):
+            if found:
+                several = "NAME, or of several sensors by ?topic=NAME,NAME"
+                return (self._only("topic", found, self._kinds(found), several),)
+        topics = _listed({f"{link.topic} ({link.msgtype})" for link in self._reader.connections})
+        raise InputError(f"{self.path}: found no topic of PointCloud2, expected one; its topics: {topics}")
 
-    def _choose(self, option: str, types: tuple[str, ...]) -> str | None:
-        """The topic of the option, else the only one of these types, None without any."""
-        found = {link.topic for link in self._reader.connections if link.msgtype in types}
-        kinds = " or ".join(name.split("/")[-1] for name in types)
-        named = self.options.get(option)
-        if named is not None:
-            return self._check_named(option, str(named), found, kinds)
+    def _kinds(self, topics: set[str]) -> str:
+        """The types of these topics, without their packages."""
+        types = {link.msgtype.split("/")[-1] for link in self._reader.connections if link.topic in topics}
+        return " or ".join(sorted(types)) or "PointCloud2"
+
+    def _topics_of(self, types: tuple[str, ...]) -> set[str]:
+        return {link.topic for link in self._reader.connections if link.msgtype in types}
+
+    def _only(self, option: str, found: set[str], kinds: str, choice: str) -> str:
         if len(found) > 1:
-            several = "NAME, or of several sensors by ?topic=NAME,NAME" if option == "topic" else "NAME"
             raise InputError(
-                f"{self.path}: found several topics of {kinds} ({_listed(found)}); choose by ?{option}={several}"
+                f"{self.path}: found several topics of {kinds} ({_listed(found)}); choose by ?{option}={choice}"
             )
-        return next(iter(found), None)
+        return next(iter(found))
 
     def _check_named(self, option: str, name: str, found: set[str], kinds: str) -> str:
         if name not in found:
@@ -182,9 +173,13 @@ class RosbagSource(Source):
         return name
 
     def _find_poses(self) -> BagPoses | None:
-        if "poses" in self.options or self.options.get("odometry") == "none":
+        named, found = self.options.get("odometry"), self._topics_of(POSE_TYPES)
+        if "poses" in self.options or named == "none":
             return None
-        return BagPoses(self._reader, self._choose("odometry", POSE_TYPES))
+        kinds = " or ".join(name.split("/")[-1] for name in POSE_TYPES)
+        if named is not None:
+            return BagPoses(self._reader, self._check_named("odometry", str(named), found, kinds))
+        return BagPoses(self._reader, self._only("odometry", found, kinds, "NAME") if found else None)
 
     def _find_file(self) -> Trajectory | None:
         if "poses" not in self.options:
@@ -196,12 +191,6 @@ class RosbagSource(Source):
     def _trajectory(self, frame: str) -> Trajectory | None:
         """Of the sensor in this frame."""
         return self._poses.of(frame) if self._poses is not None else self._file
-
-    def _frames(self) -> list[str]:
-        """The frame of the first cloud of each topic."""
-        links = [[link for link in self._connections if link.topic == topic] for topic in self.topics]
-        firsts = [next(self._reader.messages(of_topic), (0, None))[1] for of_topic in links]
-        return ["" if cloud is None else str(cloud.header.frame_id) for cloud in firsts]
 
 
 def _listed(names: set[str]) -> str:

@@ -11,6 +11,10 @@ from typing import Any
 from roadbed.core.geometry import Pose
 
 CLOUD_TYPE = "sensor_msgs/msg/PointCloud2"
+LIVOX_TYPES = ("livox_ros_driver/msg/CustomMsg", "livox_ros_driver2/msg/CustomMsg")
+VELODYNE_TYPE = "velodyne_msgs/msg/VelodyneScan"  # the packets of a revolution
+HESAI_TYPE = "hesai_lidar/msg/PandarScan"
+OUSTER_TYPES = ("ouster_ros/msg/PacketMsg", "ouster_sensor_msgs/msg/PacketMsg")  # one packet
 STATIC_TRANSFORMS_TYPE = "tf2_msgs/msg/TFMessage"
 RESULTS = "/roadbed"  # prefix of the topics that Roadbed writes
 # The projection of the vehicle on the road (REP 120): a transform from it gives the height of a sensor. The heights of

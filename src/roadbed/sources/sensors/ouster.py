@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64
+from roadbed.io.files import read_text
 from roadbed.sources.fields import scan_from_fields
 
 _MOST_PIXELS, _MOST_COLUMNS = 256, 4096
@@ -95,17 +98,17 @@ class Ouster:
         layout = self.profile
         raw = np.frombuffer(packet, np.uint8)[layout.packet_header :][: self.columns_per_packet * self._column_bytes]
         column = raw.reshape(self.columns_per_packet, self._column_bytes)
-        stamp, number = _field(column, 0, "<u8"), _field(column, 8, "<u2")
+        stamp, number = field_at(column, 0, "<u8"), field_at(column, 8, "<u2")
         kind, offset = layout.frame
-        frames = np.frombuffer(packet, "<u2", 1, offset) if kind == "packet" else _field(column, offset, "<u2")
+        frames = np.frombuffer(packet, "<u2", 1, offset) if kind == "packet" else field_at(column, offset, "<u2")
         end = self._column_bytes - layout.column_footer
         place, offset = layout.status
-        status = _field(column, offset if place == "header" else end + offset, "<u2")
+        status = field_at(column, offset if place == "header" else end + offset, "<u2")
         valid = (status & 1 == 1) & (number < self.columns_per_frame)
         pixels = column[:, layout.column_header : end].reshape(self.columns_per_packet, -1, layout.pixel)[valid]
         values = {}
         for name, (offset, dtype, mask, shift) in layout.fields.items():
-            found = _field(pixels, offset, dtype)
+            found = field_at(pixels, offset, dtype)
             values[name] = (found & found.dtype.type(mask) if mask != _ALL else found).astype(np.uint32) << shift
         return Columns(int(frames[0]), number[valid].astype(np.int64), stamp[valid].astype(np.int64), values)
 
@@ -129,6 +132,19 @@ class Ouster:
         offset = origin - np.hypot(along, up) * direction
         turn, move = self.T_sensor_lidar[:3, :3], self.T_sensor_lidar[:3, 3]
         return direction @ turn.T, offset @ turn.T + move
+
+
+def scans_of_packets(sensor: Ouster, packets: Iterable[tuple[float, bytes]], where: str) -> Iterator[Scan]:
+    """Scans of recorded packets with their times (s); packets of another size are not the sensor's."""
+    assembler = FrameAssembler(sensor)
+    for stamp, packet in packets:
+        if len(packet) == sensor.packet_bytes:
+            scan = assembler.add(sensor.decode(packet), stamp, where)
+            if scan is not None:
+                yield scan
+    last = assembler.finish(where)
+    if last is not None:
+        yield last
 
 
 class FrameAssembler:
@@ -193,6 +209,12 @@ def _return_fields(
     return fields
 
 
+def metadata_file(recording: Path, given: Any = None) -> Ouster | None:
+    """The sensor of a metadata file: the given one, else the JSON file with the name of the recording, if there is."""
+    file = recording.with_suffix(".json") if given is None else Path(str(given))
+    return read_metadata(read_text(file), str(file)) if given is not None or file.is_file() else None
+
+
 def read_metadata(text: str, where: str) -> Ouster:
     """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware."""
     try:
@@ -226,7 +248,7 @@ def read_metadata(text: str, where: str) -> Ouster:
     )
 
 
-def _field(blocks: NDArray[np.uint8], offset: int, dtype: str) -> NDArray:
+def field_at(blocks: NDArray[np.uint8], offset: int, dtype: str) -> NDArray:
     """A value of each block, at any alignment."""
     size = np.dtype(dtype).itemsize
     return np.ascontiguousarray(blocks[..., offset : offset + size]).view(dtype)[..., 0]

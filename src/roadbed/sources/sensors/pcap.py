@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures of sensor packets (`.pcap`, `.pcapng`): Velodyne, and Ouster with the JSON file of its metadata."""
+"""Captures of sensor packets (`.pcap`, `.pcapng`): Velodyne, Hesai, and Ouster with its metadata."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ import io
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from roadbed.config.text import load_text
 from roadbed.core.errors import InputError, missing_extra
 from roadbed.core.frames import Scan
 from roadbed.io.files import open_regular, read_bytes
 from roadbed.io.foreign import foreign_errors
+from roadbed.sources.in_order import InOrder
 from roadbed.sources.poses import read_poses
-from roadbed.sources.sensors.ouster import FrameAssembler, Ouster, read_metadata
-from roadbed.sources.sensors.velodyne import DATA_PACKET, velodyne_decoder, velodyne_scan
+from roadbed.sources.sensors import hesai, ouster
+from roadbed.sources.sensors.velodyne import DATA_PACKET, is_data_packet, velodyne_decoder, velodyne_scan
 from roadbed.sources.source import Source
 
 _PCAP_MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
 _PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
 _LARGEST_DATAGRAM = 65_535
 _UDP_HEADER = 8
+_LOOKED_AT = 1000  # datagrams, to find the brand of the sensor
 _MOST_FRAGMENTED = 256  # datagrams that are incomplete at a time
 
 
@@ -31,10 +33,11 @@ class PcapSource(Source):
     """A capture is decoded from its start: reading in order is cheap, going back starts over.
 
     `metadata` names the JSON file of an Ouster; the file of the capture's name with .json is found by itself.
+    `calibration` names the angle correction file of a Hesai.
     """
 
     name = "pcap"
-    accepts: ClassVar[tuple[str, ...]] = ("poses", "metadata")
+    accepts: ClassVar[tuple[str, ...]] = ("poses", "metadata", "calibration")
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -50,52 +53,54 @@ class PcapSource(Source):
         if start not in _PCAP_MAGIC and not self._is_pcapng:
             found = f"bytes {start.hex()}" if start else "an empty file"
             raise InputError(f"{self.file}: found {found}, expected a pcap capture")
-        self._ouster = self._find_ouster()
+        self._ouster = ouster.metadata_file(self.file, self.options.get("metadata"))
+        self._scans = InOrder(self._revolutions, str(self.file))
         poses = self.options.get("poses")
         self.trajectory = None if poses is None else read_poses(poses)
         self.sequential = self.trajectory is not None
         if self.trajectory is not None:
             self.trajectory.check_count(len(self))
-        self._cursor: Iterator[Scan] = iter(())
-        self._next_index = -1
-
-    def _find_ouster(self) -> Ouster | None:
-        beside = self.file.with_suffix(".json")
-        if "metadata" in self.options:
-            beside = Path(str(self.options["metadata"]))
-        elif not beside.is_file():
-            return None
-        return read_metadata(load_text(beside), str(beside))
-
-    @cached_property
-    def _length(self) -> int:
-        return sum(1 for _ in self._revolutions())
 
     def __len__(self) -> int:
-        return self._length
+        return len(self._scans)
 
     def __getitem__(self, index: int) -> Scan:
         index = range(len(self))[index]
-        if self._next_index < 0 or index < self._next_index:
-            self._cursor, self._next_index = iter(self), 0
-        for scan in self._cursor:
-            self._next_index += 1
-            if self._next_index == index + 1:
-                return scan
-        raise InputError(f"{self.file}: scan {index}: the file ends before it, expected {len(self)} scans")
+        return self._placed(index, self._scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
-        for index, scan in enumerate(self._revolutions()):
-            pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
-            yield replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
+        return starmap(self._placed, enumerate(self._scans))
+
+    def _placed(self, index: int, scan: Scan) -> Scan:
+        pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
+        return replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
+
+    @cached_property
+    def _brand(self) -> str:
+        """Of the first packet that is recognised; Ouster where there is metadata."""
+        if self._ouster is not None:
+            return "Ouster"
+        with foreign_errors(self.file, "Velodyne capture"), self._open() as capture:
+            for _, packet in islice(datagrams(capture), _LOOKED_AT):
+                if is_data_packet(packet):
+                    return "Velodyne"
+                if hesai.model_of(packet) is not None:
+                    return "Hesai"
+                if hesai.not_read(packet):
+                    raise InputError(f"{self.file}: {hesai.not_read(packet)}")
+        return "Velodyne"
 
     def _revolutions(self) -> Iterator[Scan]:
         """Each revolution, with the time of the recording computer (s)."""
-        count = 0
-        brand = "Velodyne" if self._ouster is None else "Ouster"
-        with foreign_errors(self.file, f"{brand} capture"), self._open() as capture:
-            for scan in self._velodyne(capture) if self._ouster is None else self._of_ouster(capture, self._ouster):
-                count += 1
+        where, brand, count = str(self.file), self._brand, 0
+        with foreign_errors(where, f"{brand} capture"), self._open(as_pcap=brand == "Velodyne") as capture:
+            if self._ouster is not None:
+                scans = ouster.scans_of_packets(self._ouster, datagrams(capture), where)
+            elif brand == "Hesai":
+                scans = hesai.scans_of_packets(datagrams(capture), where, self.options.get("calibration"))
+            else:
+                scans = self._velodyne(capture)
+            for count, scan in enumerate(scans, 1):  # noqa: B007
                 yield scan
         if count:
             return
@@ -114,21 +119,9 @@ class PcapSource(Source):
         for turn in decoder.read_pcap(capture, config, as_pcl_structs=True):
             yield velodyne_scan(turn.points, str(self.file), time=turn.stamp.host)
 
-    def _of_ouster(self, capture: BinaryIO, sensor: Ouster) -> Iterator[Scan]:
-        assembler, where = FrameAssembler(sensor), str(self.file)
-        for stamp, payload in datagrams(capture):
-            if len(payload) != sensor.packet_bytes:
-                continue
-            scan = assembler.add(sensor.decode(payload), stamp, where)
-            if scan is not None:
-                yield scan
-        last = assembler.finish(where)
-        if last is not None:
-            yield last
-
-    def _open(self) -> BinaryIO:
-        """The capture as pcap, which velodyne-decoder reads; pcapng is converted in memory."""
-        if not self._is_pcapng:
+    def _open(self, as_pcap: bool = False) -> BinaryIO:
+        """The capture; for velodyne-decoder as pcap, into which pcapng is converted in memory."""
+        if not self._is_pcapng or not as_pcap:
             return open_regular(self.file)
         dpkt = _dpkt(self.file)
         converted = io.BytesIO()
@@ -151,7 +144,9 @@ def _dpkt(path: Path | str) -> Any:
 def datagrams(capture: BinaryIO) -> Iterator[tuple[float, bytes]]:
     """Time (s) and payload of every UDP datagram; those split into IP fragments are put together."""
     dpkt = _dpkt("a capture")
-    reader = dpkt.pcap.Reader(capture)
+    is_pcapng = capture.read(4) == _PCAPNG_MAGIC
+    capture.seek(0)
+    reader = (dpkt.pcapng if is_pcapng else dpkt.pcap).Reader(capture)
     link = {113: dpkt.sll.SLL, 101: dpkt.ip.IP}.get(reader.datalink(), dpkt.ethernet.Ethernet)
     waiting: dict[tuple[bytes, bytes, int], dict[int, bytes]] = {}
     length: dict[tuple[bytes, bytes, int], int] = {}

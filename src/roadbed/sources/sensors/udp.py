@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections import Counter, deque
 from collections.abc import Iterator
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.sources.source import Source
 
 _WAKE_S = 0.2
+VOTES = 32  # packets, of which more than half decide on the model: 42 ms of a VLP-16
 _BUFFER = 2**22  # bytes of the receive buffer: sensors send bursts of a few hundred packets
 
 
@@ -40,6 +42,26 @@ class UdpListener:
 
     def close(self) -> None:
         self._socket.close()
+
+
+class ModelVote:
+    """The sensor model that most of the last packets name; packets of other models are not decoded.
+
+    Decoders keep the model of their first packet, so one foreign packet would silence them.
+    """
+
+    def __init__(self) -> None:
+        self.model: int | str = -1
+        self._recent = deque[int | str](maxlen=VOTES)
+
+    def add(self, model: int | str) -> bool:
+        """Whether the model has changed by this packet; no model is chosen before the first full count."""
+        self._recent.append(model)
+        model, votes = Counter(self._recent).most_common(1)[0]
+        if len(self._recent) < VOTES or model == self.model or 2 * votes <= VOTES:
+            return False
+        self.model = model
+        return True
 
 
 class UdpSource(Source):

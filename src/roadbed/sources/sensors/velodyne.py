@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from functools import partial
 from typing import Any
@@ -14,13 +14,12 @@ from roadbed.core.errors import InputError, missing_extra
 from roadbed.core.frames import Scan
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.sensors.udp import UdpSource, listening_address
+from roadbed.sources.sensors.udp import VOTES, ModelVote, UdpSource, listening_address
 
 _FARTHEST_RETURN_M = 1000.0  # the decoder drops returns beyond the sensor's specified range by default
 DATA_PACKET, _TELEMETRY_PACKET = 1206, 512  # bytes
 _BLOCKS, _LASERS = range(0, 1200, 100), (0xFF, 0xDD, 0xCC, 0xBB)
 _MODEL = 1205  # the byte that names the sensor model
-_VOTES = 32  # packets, of which more than half decide on the model: 42 ms of a VLP-16
 _STAMP = slice(1200, 1204)  # microseconds since the full hour
 _HOUR = 3_600_000_000
 _LONGEST_SILENCE_S = 1.0  # after a longer gap, or when the sensor's clock was set, the clock estimate restarts
@@ -34,6 +33,16 @@ def velodyne_decoder(reason: str) -> tuple[Any, Any]:
     except ImportError:
         raise missing_extra("velodyne-decoder", "io", reason) from None
     return velodyne_decoder, velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
+
+
+def scan_of_packets(packets: list[tuple[float, bytes]], where: str, **more: Any) -> Scan:
+    """The scan of the data packets of one revolution, with their times (s)."""
+    decoder, config = velodyne_decoder(f"reading {where}")
+    data = [decoder.VelodynePacket(stamp, packet) for stamp, packet in packets if is_data_packet(packet)]
+    if not data:
+        raise InputError(f"{where}: found {len(packets)} packets, none of them Velodyne data packets")
+    stamp, points = decoder.ScanDecoder(config).decode(decoder.PacketVector(data), as_pcl_structs=True)
+    return velodyne_scan(points, where, time=stamp.host, **more)
 
 
 def velodyne_scan(points: Any, where: str, **more: Any) -> Scan:
@@ -59,26 +68,6 @@ class PacketClock:
         return self._time
 
 
-class ModelVote:
-    """The sensor model that most of the last packets name; packets of other models are not decoded.
-
-    The decoder keeps the model of its first packet, so one foreign packet would silence it.
-    """
-
-    def __init__(self) -> None:
-        self.model = -1
-        self._recent = deque[int](maxlen=_VOTES)
-
-    def add(self, packet: bytes) -> bool:
-        """Whether the model has changed by this packet; no model is chosen before the first full count."""
-        self._recent.append(packet[_MODEL])
-        model, votes = Counter(self._recent).most_common(1)[0]
-        if len(self._recent) < _VOTES or model == self.model or 2 * votes <= _VOTES:
-            return False
-        self.model = model
-        return True
-
-
 def is_data_packet(packet: bytes) -> bool:
     """Twelve blocks of 100 bytes, each with a mark that names its lasers."""
     return len(packet) == DATA_PACKET and all(packet[k] in _LASERS and packet[k + 1] == 0xEE for k in _BLOCKS)
@@ -101,14 +90,14 @@ class VelodyneSource(UdpSource):
 
     def _revolutions(self) -> Iterator[tuple[float, Any]]:
         clock, vote, decoder = PacketClock(), ModelVote(), None
-        waiting = deque[tuple[float, bytes]](maxlen=_VOTES)  # until the model is known
+        waiting = deque[tuple[float, bytes]](maxlen=VOTES)  # until the model is known
         for packet in self._packets:
             if not is_data_packet(packet):
                 if len(packet) != _TELEMETRY_PACKET:
                     self.ignore(f"{len(packet)} bytes that are no Velodyne packet")
                 continue
             waiting.append((clock.stamp(packet, time.time()), packet))
-            if vote.add(packet):
+            if vote.add(packet[_MODEL]):
                 decoder = self._new_decoder()
             while decoder is not None and waiting:
                 stamp, oldest = waiting.popleft()
