@@ -324,7 +324,7 @@ def leave_one_out_ground(
 
 @app.command("leave-one-out-occupancy")
 def leave_one_out_occupancy(
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule; may be repeated.")] = None,
+    rule: Annotated[list[str] | None, typer.Option(help="Only this rule, or these: a+b; may be repeated.")] = None,
     scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be repeated.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed of scene and filter; 211 to 215 by default.")] = None,
     keep: Annotated[Path | None, typer.Option(help="JSON lines: records in it are not measured again.")] = None,
@@ -335,7 +335,8 @@ def leave_one_out_occupancy(
     from roadbed.bench.timing import report
 
     measured = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
-    chosen = _chosen(scene, SCENES, "scene"), _chosen(rule, RULES, "rule"), seed or range(211, 216)
+    _chosen([name for names in rule or () for name in names.split("+")], RULES, "rule")
+    chosen = _chosen(scene, SCENES, "scene"), rule or list(RULES), seed or range(211, 216)
     for record in records(*chosen, list(measured)):
         measured.append(record)
         if keep:

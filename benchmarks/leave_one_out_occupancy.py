@@ -36,6 +36,10 @@ SCENES = {
     "lux": "sim:city?sensor=lux4&frames=45",
     "city": "sim:city?frames=32",
     "parking": "sim:parking?frames=32",
+    "city-vlp16": "sim:city?sensor=vlp16&frames=40",
+    "highway-vlp16": "sim:highway?sensor=vlp16&frames=40",
+    "mountain-vlp16": "sim:mountain?sensor=vlp16&frames=40",
+    "parking-vlp16": "sim:parking?sensor=vlp16&frames=40",
     "drive": DRIVE,
 }
 # Figure: its name in the evaluation, whether more is better, and the least change worth a rule.
@@ -96,7 +100,7 @@ def figures(recording: Recording, config: Config) -> dict[str, float | None]:
 def records(
     scenes: Sequence[str], rules: Sequence[str], seeds: Iterable[int], known: Iterable[Record] = ()
 ) -> Iterator[Record]:
-    """One record per scene, seed and rule that is not `known`; the rule "" is the default.
+    """One record per scene, seed and rule that is not `known`; the rule "" is the default, "a+b" are two at once.
 
     The drive is looked for in the folder that ROADBED_DATA names, else in ../shared/data, and left out if missing.
     """
@@ -113,7 +117,7 @@ def records(
             recording = Recording(location, Config(seed=seed), masks) if missing else None
             for rule in missing:
                 assert recording is not None
-                without = [rule] if rule in get_args(OccupancyRule) else []
+                without = [name for name in rule.split("+") if name in get_args(OccupancyRule)]
                 config = Config.parse({"seed": seed + _ANOTHER * (rule == CONTROL), "occupancy": {"without": without}})
                 yield {"scene": scene, "rule": rule, "seed": seed, **figures(recording, config)}
 

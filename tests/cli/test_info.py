@@ -58,7 +58,7 @@ def test_a_bag_lists_topics_frames_and_transforms(tmp_path):
     assert facts["mounting"] == pytest.approx(
         {"found": "given", "confidence": 1.0, "height_m": 1.8, "pitch_deg": 0, "roll_deg": 0}
     )
-    assert set(facts["options"]) == {"topic", "odometry", "poses"}
+    assert set(facts["options"]) == {"topic", "odometry", "poses", "metadata", "calibration"}
 
 
 def test_the_command_prints_lines_or_json_and_what_is_missing(real_data, tmp_path):

@@ -17,7 +17,7 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.observation.model import SensorModel
 
 BEYOND_THE_PAPER = (
-    *("sparse_sensors", "sparse_returns", "vertical_faces"),
+    *("sparse_sensors", "sparse_returns", "vertical_faces", "whole_cells", "layered_surfaces"),
     *("exclusive_masses", "unseen_is_static", "births_beside_movers", "free_space_decay"),
     *("maturity", "maturity_free_space", "surface_weights", "unobserved_decay", "fast_births"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "starting_objects"),

@@ -35,7 +35,8 @@ def changed(model: FilterModel, birth: Any = None, moving: Any = None, registrat
 
 
 def filter_model(particles: int = 400, **changes: Any) -> FilterModel:
-    return changed(FilterModel.of(OccupancyConfig()), particles=particles, **changes)
+    """Without `surface_births`, unless asked for: observations of single cells have no surface."""
+    return changed(FilterModel.of(OccupancyConfig()), particles=particles, **{"surface_births": False, **changes})
 
 
 def registration_model(**changes: Any) -> RegistrationModel:

@@ -33,12 +33,17 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0)
             range_ = math.hypot(x - sensor[0], y - sensor[1])
             bearing = math.atan2(y - sensor[1], x - sensor[0])
             bin_ = min(int((bearing + math.pi) / (2 * math.pi) * azimuth_bins), azimuth_bins - 1)
-            passing = valid & (azimuth == bin_) & (last_bin >= int(range_ / grid.spacing))
+            passes = valid & (last_bin >= int(range_ / grid.spacing))
+            lowest = []  # slope of the lowest beam of each ray that has any
+            for ray in (bin_ - 1, bin_, bin_ + 1) if config.whole_cells else (bin_,):
+                beams = valid & (last_bin >= 0) & (azimuth == ray % azimuth_bins)
+                if ray == bin_ or beams.any():
+                    lowest.append(slope[beams & passes].min(initial=np.inf))
             ratio = 1.0
             if (here & (heights <= config.obstacle_height)).any():
                 ratio = 1 - config.ground_detection
-            elif passing.any():
-                passes_at = max(sensor[2] + slope[passing].min() * range_ - elevation, 0.0)
+            elif max(lowest) < np.inf:
+                passes_at = max(sensor[2] + max(lowest) * range_ - elevation, 0.0)
                 excess = max(passes_at - config.sure_height, 0.0)
                 survive = math.exp(-(excess**2) / (2 * (config.height_spread**2 + sigma**2)))
                 ratio = 1 - config.detection * survive

@@ -48,7 +48,7 @@ def occupied(filter_):
     st.lists(st.tuples(st.floats(-3, 3, width=32), st.floats(-3, 3, width=32), st.floats(0.01, 0.6)), max_size=4),
     st.sampled_from([0.04, 0.1, 0.25]),
     st.fixed_dictionaries(
-        {}, optional={n: st.booleans() for n in ("exclusive", "hits_only", "keep_unknown", "vacated")}
+        {}, optional={n: st.booleans() for n in ("exclusive", "hits_only", "keep_unknown", "vacated", "surface_births")}
     ),
 )
 def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, dt, switches):
@@ -63,7 +63,8 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
     p = np.full((3, 3), 0.5)
     p[1, 1] = p_z
     filter_.step(seen_as(p, seen), dt)
-    values, new_masses, born = oracle.cell_update((s, d, e), float(np.float32(p_z)), seen, particles, config, dt=dt)
+    p_z, mature = float(np.float32(p_z)), float(config.surface_births)  # nothing seen has a surface
+    values, new_masses, born = oracle.cell_update((s, d, e), p_z, seen, particles, config, mature, dt)
     np.testing.assert_allclose(masses(filter_)[:, 1, 1], values, atol=3e-6)
     # Every mass is drawn as often as it asks for, give or take one.
     drawn, total = crowd(filter_), sum(new_masses) + born

@@ -53,7 +53,7 @@ def random_observation(rng):
     hit = rng.random(SHAPE) < 0.3
     p = np.where(hit, rng.uniform(0.5, 0.95, SHAPE), rng.uniform(0.05, 0.5, SHAPE))
     seen = np.where(rng.random(SHAPE) < 0.2, 0, rng.random(SHAPE))
-    surface = np.where(hit, rng.integers(0, 2**16, SHAPE), 0)
+    surface = np.where(hit & (rng.random(SHAPE) < 0.7), rng.integers(0, 2**16, SHAPE), 0)
     return Observation(p.astype(np.float32), seen.astype(np.float32), surface.astype(np.uint16))
 
 

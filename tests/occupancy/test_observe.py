@@ -15,6 +15,7 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import OccupancyInput
+from roadbed.occupancy.model import CLEAR
 from roadbed.occupancy.observation import model
 from roadbed.occupancy.observation.model import SensorModel
 from roadbed.occupancy.observation.observe import Observer
@@ -261,13 +262,45 @@ def test_nothing_seen_says_nothing(grid_of):
 
 
 def test_surface_bits_lie_where_the_points_are():
-    scan = scan_at(np.array([[6.05, 0.05, 1.0]]), 0.0)
+    scan = scan_at(np.array([[6.05, 0.05, 1.0], [6.05, 0.05, 1.3]]), 0.0)
     (grid,) = sensor_grids(scan, flat_ground(scan))
     cell = LATTICE.index(6.05, 0.05)
     bits = int(grid.surface.ravel()[cell])
     corner_x, corner_y = LATTICE.x[cell % 60] - 0.2, LATTICE.y[cell // 60] - 0.2
     column, row = int((6.05 - corner_x) / 0.1), int((0.05 - corner_y) / 0.1)
     assert bits == 1 << (4 * row + column)
+
+
+def test_returns_of_one_layer_are_no_surface():
+    """A ring meets a guard rail wherever the sensor is; returns of two layers are a place of the object."""
+    one, two = [(6.05, 0.05, 0.6), (6.15, 0.05, 0.61)], [(6.05, 4.05, 0.6), (6.05, 4.05, 0.75)]
+    inclined = [(6.05, -4.05, 0.6), (6.65, -4.05, 0.9)]  # a bonnet and a windscreen
+    scan = scan_at(np.vstack([sweep(), one, two, inclined]), 0.0)
+    (grid,) = sensor_grids(scan, flat_ground(scan))
+    for x, y, is_surface in ((6.05, 0.05, False), (6.05, 4.05, True), (6.05, -4.05, True), (6.65, -4.05, True)):
+        assert (at(grid.surface, x, y) != 0) == is_surface
+
+
+def test_a_sparse_sensor_has_surfaces_of_one_layer():
+    scan = scan_at(np.array([(6.05, 0.05, 0.6)]), 0.0)
+    (grid,) = sensor_grids(scan, flat_ground(scan))
+    assert at(grid.surface, 6.05, 0.05) != 0
+
+
+def test_no_cell_of_a_wall_at_grazing_incidence_is_free(observed):
+    """Returns are wider apart than cells, and the ray of a cell's centre may pass the wall that the next ray hits."""
+    grid, wall = Grid.centred(24.0, 24.0, 0.2), 1.99
+    azimuth = np.radians(np.arange(10, 60, 0.4) + 0.2)
+    faces = [
+        np.column_stack([wall / np.tan(azimuth), np.full(len(azimuth), wall), np.full(len(azimuth), z)])
+        for z in (0.5, 1)
+    ]
+    points = sweep(faces)
+    scan = scan_at(points[(points[:, 1] < 1.7) | (points[:, 2] > 0)], 0.0)
+    seen = observed(scan, flat_ground(scan), grid)
+    x = np.arange(6.1, 10.5, 0.2)
+    assert max(at(seen.observation, place, 0.9, grid) for place in x) < CLEAR  # the road before it is
+    assert min(at(seen.observation, place, 1.9, grid) for place in x) > CLEAR
 
 
 @pytest.mark.parametrize("yaw", [0.0, 0.7])

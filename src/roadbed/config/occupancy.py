@@ -23,6 +23,8 @@ OccupancyRule = Literal[
     "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, vertical faces, surer returns
     "sparse_returns",  # of these, a return is surer
     "vertical_faces",  # of these, returns above each other are an obstacle even where the ground estimate climbed it
+    "whole_cells",  # a cell is free only where the neighbouring rays passed it, too
+    "layered_surfaces",  # returns of one layer are no surface: nothing is born there, and nothing is registered
     # masses of a cell
     "exclusive_masses",  # static and arriving dynamic mass exclude each other; without: they are normalised
     "births_in_hit_cells",  # mass is born, or starts to move, in hit cells alone

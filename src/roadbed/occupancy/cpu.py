@@ -51,6 +51,7 @@ class OccupancyCpu:
         with timed(timings, "fuse"):
             observation = self._fusion(given.time, reports)
         h, motion = self._hsbof, self._motion
+        h.layered = self._observe.layered
         self._motion = GridMotion()
         h.step(observation, given.dt, motion, given.ego_velocity)
         return OccupancyOutput(

@@ -90,6 +90,7 @@ class OccupancyDevice:
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
+            h.layered = self._observe.layered
             h.describe(given.dt, motion, given.ego_velocity)
             particles, velocities, rest = h.parts
             known = self._run(

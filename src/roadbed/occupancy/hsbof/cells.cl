@@ -294,8 +294,9 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         real stopped = arrivals[0], arriving = arrivals[1], tested = arrivals[2];
 
         int moves = is_registered(registered, label[at]);
-        real mature = hit && !moves ? maturity_around(step, prior, row, column) : (real)0;
         int beside = hit && rules->beside > (real)0 && beside_mover(step, prior, row, column);
+        int no_surface = rules->surface_births && !beside && surface[at] == 0;
+        real mature = hit && !moves ? (no_surface ? one : maturity_around(step, prior, row, column)) : (real)0;
         if (hit || !rules->hits_only) {
             transit(&cell, mature, beside, rules);
             if (moves) {

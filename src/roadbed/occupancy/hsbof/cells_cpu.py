@@ -189,9 +189,10 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
         component = registered.label[row, column]
         moves = component >= 0 and not math.isnan(registered.velocity[component, 0])
         born = mature = 0.0
-        if hit and not moves:
-            mature = maturity_around(prior, row, column, rules)
         beside = hit and rules.beside > 0 and beside_mover(prior.dynamic, row, column)
+        if hit and not moves:
+            no_surface = rules.surface_births and not beside and surface[row, column] == 0
+            mature = 1.0 if no_surface else maturity_around(prior, row, column, rules)
         if hit or not rules.hits_only:
             s, e, born = transit(s, e, mature, beside, rules)
             if moves:

@@ -57,6 +57,7 @@ class Hsbof:
         self._births = self.model.birth.on_grid(spacing)
         self._registration = Registration(self.cells, self.model.registration)
         self.timings: dict[str, float] = {}  # s per step of the last iteration
+        self.layered = True  # whether a sensor has surfaces of several layers only
         self.mass_without_particles = 0.0  # share of the dynamic mass that got no particle in the last iteration
 
         count, size = self.model.particles, shape[0] * shape[1]
@@ -114,7 +115,7 @@ class Hsbof:
         timings: dict[str, float] = {}
         self.timings = timings
         draw = Draw(self.seed, self.frame)
-        rules = CellRules.of(self.model, dt, self.cells.spacing)
+        rules = CellRules.of(self.model, dt, self.cells.spacing, self.layered)
         with timed(timings, "propagate_particles"):
             self._propagate_particles(dt, motion, draw)
         with timed(timings, "reorder_particles"):

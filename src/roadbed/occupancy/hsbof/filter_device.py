@@ -61,7 +61,11 @@ class HsbofDevice:
         self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self._arguments, self._dt = ArgumentStruct(STEP, 1), math.nan  # seconds that these rules are for:
+        self.layered = True  # whether a sensor has surfaces of several layers only
+        self._arguments, self._known_rules = (
+            ArgumentStruct(STEP, 1),
+            (math.nan, True),
+        )  # dt and `layered` of these rules:
         self._motion_rules: tuple[float, ...] = ()
         self._birth_rule = self.model.birth.on_grid(spacing)
         self.program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
@@ -107,9 +111,10 @@ class HsbofDevice:
 
     def prefetch(self, dt: float) -> None:
         """Compute the rules of a step of `dt` seconds ahead of it."""
-        if dt != self._dt:
-            self._motion_rules = (*MotionRule.of(self.model, dt), *CellRules.of(self.model, dt, self.cells.spacing))
-            self._dt = dt
+        if (dt, self.layered) != self._known_rules:
+            cell = CellRules.of(self.model, dt, self.cells.spacing, self.layered)
+            self._motion_rules = (*MotionRule.of(self.model, dt), *cell)
+            self._known_rules = dt, self.layered
 
     def describe(self, dt: float, motion: GridMotion | None, ego_velocity: tuple[float, float]) -> None:
         """Tell the kernels of the next iteration, whose `parts` the caller runs."""

@@ -48,6 +48,7 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "unknown_by_evidence": {"hit_static": 0.25, "hit_dynamic": 0.25, "free_static": 0.25, "free_dynamic": 0.25},
     "unseen_is_static": {"claimed": 0.0},
     "births_beside_movers": {"beside": 0.0},
+    "layered_surfaces": {"surface_births": False},
     "maturity": {"maturity_begin": math.inf},
     "maturity_free_space": {"free_time": math.inf},
     "surface_weights": {"surface_sigma": math.inf},
@@ -139,6 +140,9 @@ class FilterModel:
     free_dynamic: float = 0.0
     claimed: float = 0.3  # of hit unknown mass, static before what is untested arrives
     beside: float = 0.4  # e_ED in cells hit beside several that moved; 0: as elsewhere
+    surface_births: bool = (
+        True  # hits without a surface are static, as if mature, but for those beside several that moved
+    )
     maturity_begin: float = 0.5  # s of static life at which a cell begins to be mature
     maturity_span: float = 0.5  # s later it is fully
     maturity_radius: float = 0.6  # m around a hit in which mature cells count
@@ -224,6 +228,7 @@ class CellRules(NamedTuple):
     free_dynamic: float
     claimed: float
     beside: float  # e_ED beside several cells that moved; 0: the rule is off
+    surface_births: bool
     maturity_begin: float  # s; infinite: the rule is off
     maturity_span: float  # s
     maturity_static: float  # e_ES beside mature cells
@@ -243,7 +248,7 @@ class CellRules(NamedTuple):
     registered_floor: float
 
     @classmethod
-    def of(cls, model: FilterModel, dt: float, spacing: float) -> CellRules:
+    def of(cls, model: FilterModel, dt: float, spacing: float, layered: bool = True) -> CellRules:
         """Shares and times are taken over as they are; rates are scaled to the time step."""
         steps = dt / RATE_STEP
 
@@ -254,6 +259,7 @@ class CellRules(NamedTuple):
         values: dict[str, Any] = {name: value for name, value in vars(model).items() if name in cls._fields}
         values |= {name: over(getattr(model, name)) for name in (*rates, "maturity_static")}
         values |= {
+            "surface_births": model.surface_births and layered,
             "keep_static": math.exp(-dt / model.static_memory),
             "keep_free": math.exp(-dt / model.free_memory),
             "keep_sure": math.exp(-dt / model.sure_memory),

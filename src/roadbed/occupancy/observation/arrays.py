@@ -55,6 +55,8 @@ class Collected(NamedTuple):
     covered: NDArray[np.uint8]  # (rays,) whether the ray has any; else `cover` is -NO_BEAM
     hits: NDArray[np.int32]  # (cells,) sum of the weights
     ground_seen: NDArray[np.uint8]  # (cells,)
+    lowest: Float32  # (cells,) least and greatest slope of the beams whose returns mark a surface
+    highest: Float32
     touched: NDArray[np.uint8]  # (cells // TOUCHED + 1,) whether any of so many cells returned a beam
 
     @classmethod
@@ -62,8 +64,11 @@ class Collected(NamedTuple):
         """Empty."""
         table, cover = (np.full(rays * bins, slope, np.float32) for slope in (NO_BEAM, -NO_BEAM))
         hits, ground_seen = np.zeros(cells, np.int32), np.zeros(cells, np.uint8)
+        lowest, highest = (np.full(cells, bound, np.float32) for bound in (np.inf, -np.inf))
         covered, touched = np.zeros(rays, np.uint8), np.zeros(cells // TOUCHED + 1, np.uint8)
-        return cls(bins, table, np.full(rays, -1, np.int32), cover, covered, hits, ground_seen, touched)
+        return cls(
+            bins, table, np.full(rays, -1, np.int32), cover, covered, hits, ground_seen, lowest, highest, touched
+        )
 
 
 class GridShape(NamedTuple):

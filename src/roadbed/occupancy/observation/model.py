@@ -27,6 +27,8 @@ _SPARSE_RETURNS = 8.0  # returns per ray under which a sensor is sparse
 _HIT, _FALSE_ALARM = 0.8, 0.2  # P(return | occupied), P(return | empty)
 _SPARSE_HIT = 0.9  # P(return | occupied) of a sparse sensor, and 1 - P(return | empty)
 _FACE = 0.12  # m of height in one polar bin that are a vertical face
+_LAYERS_APART = 0.01  # slope, 0.6 degrees: neighbouring layers of a sensor of 16 layers are 2 degrees apart
+_LAYERS_WITHIN = 0.8  # m around a return: half of the width of a car, whose faces are inclined
 _UNDERSIDE_REACH = 3.0  # m behind a low obstacle in which a beam may have passed beneath it
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "obstacle_heights": {"sure_height": 10.0},
@@ -34,6 +36,8 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "mixed_cells": {"mixed_free": 1.0},
     "unknown_ground": {"unknown_ground": 1.0},
     "vertical_faces": {"face": 0.0},
+    "whole_cells": {"whole_cells": False},
+    "layered_surfaces": {"layers_apart": 0.0},
 }
 
 
@@ -51,6 +55,9 @@ class SensorModel(NamedTuple):
         int  # on each side whose low obstacles count: returns of a sparse sensor are further apart than rays
     )
     face: float  # m of height in a polar bin that are a vertical face; 0: none are looked for
+    layers_apart: float  # difference of slopes that returns of a surface have; 0: any return is of a surface
+    layers_within: int  # cells in which they are looked for
+    whole_cells: bool  # beams of neighbouring rays must have passed a cell, too
     range_margin: float = 0.06  # m a beam must pass a cell before its end to count
     obstacle_height_sigma: float = 0.05  # m, softness of the obstacle height
     low_outlier: float = 1.0  # m below ground from which a return is ignored
@@ -83,6 +90,10 @@ class SensorModel(NamedTuple):
             underside_bins=round(_UNDERSIDE_REACH / spacing),
             neighbour_rays=1 if sparse else 0,
             face=_FACE if sparse else 0.0,
+            # A sparse sensor has no second layer on most objects, and its columns are further apart than rays.
+            layers_apart=0.0 if sparse else _LAYERS_APART,
+            layers_within=round(_LAYERS_WITHIN / spacing),
+            whole_cells=not sparse,
         )
         changes = {name: value for rule in without for name, value in _OFF.get(rule, {}).items()}
         return model._replace(**changes)

@@ -16,7 +16,7 @@ KERNEL take_layers(GLOBAL const View *views, GLOBAL const float *layers_in, GLOB
 KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL const float *heights,
                GLOBAL const uchar *sensor_index, GLOBAL const float *layers, GLOBAL const uint *lowest,
                GLOBAL const uint *highest, GLOBAL const int *unreliable, GLOBAL uint *table, GLOBAL uint *cover,
-               GLOBAL int *weights, GLOBAL uint *marks) {
+               GLOBAL int *weights, GLOBAL uint *marks, GLOBAL uint *least, GLOBAL uint *greatest) {
     GLOBAL const float *points = AT(float, views->points, points_in);
     int count = views->count;
 #if LANES > 1
@@ -74,7 +74,12 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             real variance = v->obstacle_height_sigma * v->obstacle_height_sigma + uncertain;
             weight = (int)(1 / (1 + exp(-(dz - v->obstacle_height) / sqrt(variance))) * WEIGHT_ONE + 0.5);
         }
-        if (weight > MARKING_WEIGHT) mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
+        if (weight > MARKING_WEIGHT) {
+            mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
+            uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
+            if (slope < least[cell]) ATOMIC_MIN(&least[cell], slope);
+            if (slope > greatest[cell]) ATOMIC_MAX(&greatest[cell], slope);
+        }
         if (weight > 0 && weights[cell] < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
         if (mark & ~marks[cell]) ATOMIC_OR(&marks[cell], mark);
     }
@@ -260,13 +265,43 @@ FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOB
     return under;
 }
 
+// The lowest beam that passed a bin of a neighbouring ray, NO_BEAM if all ended before; -NO_BEAM if the ray has no beam at
+// all. A cell is wider than its own ray: at grazing incidence that ray passes a wall which ends the next.
+FUNCTION float passed_beside(GLOBAL const View *v, GLOBAL const float *passing, int azimuth, int bin) {
+    GLOBAL const float *ray = passing + v->table + (azimuth + v->azimuth_bins) % v->azimuth_bins * v->range_bins;
+    return ray[0] < NO_BEAM ? ray[bin] : -NO_BEAM;
+}
+
+// The subcells in which beams returned. Returns of one layer are no surface: the place where a ring meets a guard rail or a
+// bank moves with the sensor.
+KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const uint *RESTRICT marks, GLOBAL const uint *RESTRICT least,
+                     GLOBAL const uint *RESTRICT greatest, GLOBAL ushort *RESTRICT surface) {
+    GLOBAL const View *v = &views[SLOT];
+    FOR_EACH(cell, v->grid_columns * v->grid_rows) {
+        uint hits = marks[v->cells + cell] & HITS_IN_CELL;
+        if (hits && v->layers_apart > 0) {
+            int row = cell / v->grid_columns, column = cell % v->grid_columns, reach = v->layers_within;
+            uint low = NO_LOWEST, high = NO_HIGHEST;
+            for (int r = max(row - reach, 0); r < min(row + reach + 1, v->grid_rows); ++r)
+                for (int c = max(column - reach, 0); c < min(column + reach + 1, v->grid_columns); ++c) {
+                    int at = v->cells + r * v->grid_columns + c;
+                    low = min(low, least[at]);
+                    high = max(high, greatest[at]);
+                }
+            float apart = key_to_float(high) - key_to_float(low);
+            if (apart < v->layers_apart) hits = 0u;
+        }
+        surface[v->cells + cell] = (ushort)hits;
+    }
+}
+
 // p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 // A beam that passed beneath an obstacle, as under a car, does not show that the cell is free.
 KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT layers,
                           GLOBAL const int *RESTRICT unreliable, GLOBAL const float *RESTRICT passing,
                           GLOBAL const float *RESTRICT beneath, GLOBAL int *RESTRICT weights, GLOBAL uint *RESTRICT marks,
-                          GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness,
-                          GLOBAL ushort *RESTRICT surface){
+                          GLOBAL uint *RESTRICT least, GLOBAL uint *RESTRICT greatest,
+                          GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness) {
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
         real gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
@@ -281,6 +316,9 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
             int azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
             if (v->underpass < 1) covered = covered_at(v, beneath, azimuth, bin);
             lowest = passing[v->table + azimuth * v->range_bins + bin];
+            if (v->whole_cells && lowest < NO_BEAM)
+                lowest = fmax(lowest, fmax(passed_beside(v, passing, azimuth - 1, bin),
+                                           passed_beside(v, passing, azimuth + 1, bin)));
         }
         uint mark = marks[here];
         real n_o = fmin((real)weights[here] / WEIGHT_ONE, v->hits);
@@ -309,7 +347,7 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
         }
         probability[here] = (float)p;
         observedness[here] = (float)seen;
-        surface[here] = (ushort)(mark & HITS_IN_CELL);
+        if (mark & HITS_IN_CELL) least[here] = NO_LOWEST, greatest[here] = NO_HIGHEST;
         if (mark) marks[here] = 0u;
         if (n_o > 0) weights[here] = 0;
     }

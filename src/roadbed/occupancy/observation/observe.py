@@ -31,6 +31,7 @@ class Observer:
     def __init__(self, config: Config) -> None:
         self.config = config
         self._collected: list[Collected | None] = []  # of every sensor
+        self.layered = True  # whether a sensor of the last scan has surfaces of several layers only
 
     def __call__(self, given: OccupancyInput) -> Reports:
         shape = (len(given.sensors), *given.grid.shape)
@@ -38,18 +39,32 @@ class Observer:
         surface = np.zeros(shape, np.uint16)
         grid, ground = grid_shape(given.grid, given.T_ground_grid), _surface(given.surface)
         self._collected += [None] * (len(given.sensors) - len(self._collected))
+        models = [
+            SensorModel.of(self.config, grid.spacing, reach_of(view, given.grid, given.T_ground_grid), view.count)
+            for view in given.sensors
+        ]
+        self.layered = any(model.layers_apart > 0 for model in models)
         calls = [
-            partial(self._observe, k, given, grid, ground, Observation(probability[k], observedness[k], surface[k]))
+            partial(
+                self._observe,
+                k,
+                models[k],
+                given,
+                grid,
+                ground,
+                Observation(probability[k], observedness[k], surface[k]),
+            )
             for k in range(len(given.sensors))
         ]
         parallel_invoke(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
 
-    def _observe(self, k: int, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation) -> None:
+    def _observe(
+        self, k: int, model: SensorModel, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation
+    ) -> None:
         """The observation grid of sensor k."""
         view, cells, pose = given.sensors[k], given.grid, given.T_ground_sensor
         chosen = np.arange(len(given.points)) if view.points is None else view.points
-        model = SensorModel.of(self.config, grid.spacing, reach_of(view, cells, given.T_ground_grid), view.count)
         origin = np.array(view.origin)
         cloud = Cloud(given.points, given.heights, chosen, pose.rotation, pose.translation, origin)
         if model.face > 0:
@@ -59,7 +74,7 @@ class Observer:
         located = Located.empty(len(chosen))
         parallel_for(locate_points, len(chosen), cloud, grid, ground, model, located, grain=CHUNK)
         collected = self._emptied(k, model.azimuth_bins, model.range_bins, cells.size)
-        parallel_for(collect, HALVES, located, collected, out.surface.reshape(-1))
+        parallel_for(collect, HALVES, located, model, collected, out.surface)
         parallel_for(finish_rays, model.azimuth_bins, collected, model.underside_bins)
         parallel_for(apply_sensor_model, grid.rows, collected, origin, grid, ground, model, *out[:2])
 

@@ -47,7 +47,7 @@ def azimuth_part(dx, dy, bins):
 @njit(cache=True)
 def clear(collected):
     """Empty the tables: only what is marked as filled has to be written."""
-    bins, table, farthest, cover, covered, hits, ground_seen, touched = collected
+    bins, table, farthest, cover, covered, hits, ground_seen, lowest, highest, touched = collected
     for azimuth in range(U(farthest.shape[0])):
         begin = azimuth * U(bins)
         for k in range(begin, begin + U(farthest[azimuth] + 1)):
@@ -61,11 +61,13 @@ def clear(collected):
             for cell in range(begin, end):
                 hits[cell] = 0
                 ground_seen[cell] = 0
+                lowest[cell] = np.inf
+                highest[cell] = -np.inf
             touched[block] = 0
 
 
 @njit(cache=True, nogil=True)
-def collect(first, last, located, out, surface):
+def collect(first, last, located, model, out, surface):
     """Scatter the points: lowest slope per polar bin of beams and of low obstacles; per cell obstacle weight, hit
     subcells and ground returns. The two HALVES may run on different threads."""
     for half in range(first, last):
@@ -73,6 +75,8 @@ def collect(first, last, located, out, surface):
             _collect_beams(located, out)
         else:
             _collect_returns(located, out, surface)
+            if model.layers_apart > 0:
+                _drop_single_layers(out, model, surface)
 
 
 @merged()
@@ -91,7 +95,7 @@ def _collect_beams(located, out):
 
 @merged()
 def _collect_returns(located, out, surface):
-    hits, ground_seen, touched = out.hits, out.ground_seen, out.touched
+    hits, ground_seen, touched, surface = out.hits, out.ground_seen, out.touched, surface.reshape(-1)
     for k in range(U(located.cell.shape[0])):
         cell, weight = located.cell[k], located.weight[k]
         if cell < 0:
@@ -101,7 +105,30 @@ def _collect_returns(located, out, surface):
             hits[cell] += weight
         if weight > MARKING_WEIGHT:
             surface[cell] |= np.uint16(1 << located.subcell[k])
+            out.lowest[cell] = min(out.lowest[cell], located.slope[k])
+            out.highest[cell] = max(out.highest[cell], located.slope[k])
         ground_seen[cell] |= located.on_ground[k]
+
+
+@merged()
+def _drop_single_layers(out, model, surface):
+    """Returns of one layer are no surface: where a ring meets a guard rail or a bank moves with the sensor."""
+    lowest, highest = out.lowest.reshape(surface.shape), out.highest.reshape(surface.shape)
+    rows, columns, reach = surface.shape[0], surface.shape[1], model.layers_within
+    flat = surface.reshape(-1)
+    for block in range(out.touched.shape[0]):
+        if not out.touched[block]:
+            continue
+        for cell in range(block * TOUCHED, min((block + 1) * TOUCHED, flat.shape[0])):
+            if flat[cell] == 0:
+                continue
+            row, column = cell // columns, cell % columns
+            least, greatest = lowest[row, column], highest[row, column]
+            for r in range(max(row - reach, 0), min(row + reach + 1, rows)):
+                for c in range(max(column - reach, 0), min(column + reach + 1, columns)):
+                    least, greatest = min(least, lowest[r, c]), max(greatest, highest[r, c])
+            if greatest - least < model.layers_apart:
+                flat[cell] = 0
 
 
 @njit(cache=True, nogil=True)

@@ -37,7 +37,7 @@ class ObserveDevice:
     def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
         self.backend, self.config, self._cells = backend, config, grid.size
         self._program = backend.build(OBSERVE)
-        self._frame = 0
+        self._frame, self.layered = 0, True  # as on the CPU
         self._sensors = self._points = self._bins = self._nodes = 0  # capacity; the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by `SensorModel.kind`
         self._elsewhere = backend.zeros(1, np.float32)  # placeholder for layers that kernels read by address
@@ -56,6 +56,7 @@ class ObserveDevice:
         layers = self._layers(given.surface)
         self._frame += 1
         self._send(given, models, (points.address, heights.address), layers.address)
+        self.layered = any(model.layers_apart > 0 for model in models)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
         graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
@@ -137,7 +138,8 @@ class ObserveDevice:
         empty = (NO_PASSING, NO_PASSING, NO_LOWEST, NO_HIGHEST)
         tables = tuple(backend.upload(np.full(sensors * bins, value)) for value in empty)
         swept = (zeros(sensors * bins, np.float32), zeros(sensors * bins, np.float32))
-        counted = (zeros(cells, np.int32), zeros(cells, np.uint32))
+        bounds = (backend.upload(np.full(cells, value)) for value in (NO_LOWEST, NO_HIGHEST))
+        counted = (zeros(cells, np.int32), zeros(cells, np.uint32), *bounds)
         reports = (zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16))
         self._views, self._arguments = views, ArgumentStruct(VIEW, sensors)
         self._ground, self._unreliable, self._tables = ground, unreliable, tables
@@ -172,12 +174,14 @@ class ObserveDevice:
         swept, counted = self._swept, self._counted
         collect = (views, *seen, table, cover, *counted)
         sweep = (views, table, cover, *bounds, *swept)
-        judge = (views, layers, self._unreliable, *swept, *counted, *self._reports)
+        *report, surface = self._reports
+        judge = (views, layers, self._unreliable, *swept, *counted, *report)
         along_ray = 1 if self.backend.device.lanes == 1 else RAY_GROUP
         return [
             *steps,
             Launch("collect", over_points, GROUP, collect),
             Launch("sweep_rays", rays, along_ray, sweep, sensors),
+            Launch("find_surfaces", over_cells, GROUP, (views, *counted[1:], surface), sensors),
             Launch("apply_sensor_model", over_cells, GROUP, judge, sensors),
         ]
 

@@ -100,12 +100,24 @@ def _returns_in(begin, count, collected, block):
 
 
 @njit(inline="always")
-def _beams_over(count, table, block):
+def _passed_beside(table, at, bins):
+    """The lowest beam that passed bin `at` of a neighbouring ray, NO_BEAM if all ended before; -NO_BEAM if the ray has
+    no beam. A cell is wider than its own ray: at grazing incidence that ray passes a wall which ends the next."""
+    return table[at] if table[at - at % bins] < NO_BEAM else -NO_BEAM
+
+
+@njit(inline="always")
+def _beams_over(count, table, model, block):
     """The lowest beam that passed each cell. Returns how many cells have one."""
-    some = 0
+    some, bins, size = 0, model.range_bins, model.azimuth_bins * model.range_bins
     for i in range(U(count)):
         at = int(block[_BEAMS + i])
         lowest = table[max(at, 0)]
+        if model.whole_cells and at >= 0 and lowest < NO_BEAM:
+            before, after = at - bins, at + bins
+            before += size if before < 0 else 0
+            after -= size if after >= size else 0
+            lowest = max(lowest, _passed_beside(table, before, bins), _passed_beside(table, after, bins))
         block[_LOWEST + i] = lowest if at >= 0 else NO_BEAM
         some += (at >= 0) & (lowest < NO_BEAM)
     return some
@@ -206,7 +218,7 @@ def apply_sensor_model(first, last, collected, sensor, grid, ground, model, prob
                 continue
             some = _returns_in(U(row * grid.columns + begin), U(count), collected, block)
             _place_block(row, begin, origin_x, origin_y, grid, ground, model, block)
-            some += _beams_over(count, table, block)
+            some += _beams_over(count, table, model, block)
             if some == 0:
                 continue
             _look_up(count, cover, ground, model, block)
