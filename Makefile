@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo notebooks test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test clean
+.PHONY: demo notebooks test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
@@ -74,6 +74,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 .stamps/cuda: .stamps/dev
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'
 	@touch $@
+
+# Every OpenCL driver of this machine against the CPU. As root, DEBIAN=trixie: the drivers of that Debian, in a chroot.
+DEBIAN ?=
+opencl-matrix: .stamps/dev .stamps/system
+	$(if $(DEBIAN),bash scripts/opencl-matrix-in-debian.sh $(DEBIAN),$(BIN)/python scripts/opencl_matrix.py --single)
 
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py $(if $(KITTI),--kitti $(KITTI))

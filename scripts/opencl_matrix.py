@@ -32,6 +32,7 @@ def main() -> None:
     parser.add_argument("--frames", type=int, default=6, help="of the simulated sequence")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds per driver and stage")
     parser.add_argument("--single", action="store_true", help="also without double precision")
+    parser.add_argument("--only", default="", help="part of the name of a driver or device")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES)
     parser.add_argument("--run", type=json.loads, help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -43,9 +44,12 @@ def main() -> None:
 
     if not opencl_devices.devices():
         sys.exit(opencl_devices.why_missing())
+    subprocess.run([sys.executable, "-m", "roadbed", "warm-up"], check=True, stdout=sys.stderr)  # apart from the limit
     print("| driver | device | precision | stage | result | ms per frame | CPU backend |")
     print("|---|---|---|---|---|---|---|")
     for device in opencl_devices.devices():
+        if given.only.lower() not in f"{device.driver} {device.name}".lower():
+            continue
         for has_double in (True, False) if given.single and device.has_double else (device.has_double,):
             for stage in given.stages:
                 request = {"index": device.index, "has_double": has_double, "stage": stage, "frames": given.frames}
@@ -110,7 +114,10 @@ def ground_row(stage: str, backend: Any, frames: int) -> tuple[str, tuple[list[f
 
 
 def occupancy_row(backend: Any, frames: int) -> tuple[str, tuple[list[float], list[float]]]:
-    """Cells of all frames on the CPU's ground; they agree if occupancy and static differ by 0.5 % at most."""
+    """Cells of all frames on the CPU's ground, compared by the mean relative error of occupancy and static mass.
+
+    In single precision other particles are drawn: 2 % then agree, the paper's figure for its two implementations.
+    """
     from roadbed import Config, GroundFilter, OccupancyFilter
     from roadbed.bench.agreement import compare
     from roadbed.runtime.cpu_backend import CpuBackend
@@ -127,7 +134,7 @@ def occupancy_row(backend: Any, frames: int) -> tuple[str, tuple[list[float], li
         errors.append(compare(found, expected))
         different += int(np.count_nonzero((found.static != expected.static) | (found.dynamic != expected.dynamic)))
     percent = {name: 100 * float(np.mean([error[name] for error in errors])) for name in errors[0]}
-    agrees = max(percent["occupancy"], percent["static"]) <= 0.5
+    agrees = max(percent["occupancy"], percent["static"]) <= (0.5 if backend.device.has_double else 2.0)
     off = ", ".join(f"{name} {value:.2g} %" for name, value in percent.items())
     return f"{'agrees' if agrees else 'differs'}: {different} cells differ; off by {off}", times
 

@@ -131,17 +131,11 @@ def test_an_empty_scan_says_nothing_and_a_larger_one_finds_room(observer):
     assert assert_same(observer, looked_at(full, wide)) > 3000
 
 
-def test_too_many_sensors_and_devices_without_doubles_are_refused(observer):
+def test_too_many_sensors_are_refused(observer):
     scan, ground = segmented("vlp16", 2)[0]
     given = looked_at(scan, ground)
     with pytest.raises(InputError, match="scan of 300 sensors: expected fewer than 255"):
         observer(replace(given, sensors=given.sensors * 300))
-
-    class Single:
-        device = replace(observer.backend.device, has_double=False)
-
-    with pytest.raises(DeviceError, match="needs double precision"):
-        ObserveDevice(Single(), SMALL, given.grid)
 
 
 def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch):

@@ -193,6 +193,13 @@ FUNCTION void mark_foot(Direction d, int n) {
     }
 }
 
+// On a CPU device a group is one work-item: it needs no barriers.
+#if LANES > 1
+#define TOGETHER() BARRIER()
+#else
+#define TOGETHER()
+#endif
+
 // Unmarked returns of sparse scans are listed as road, for `release_road`.
 KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLOBAL const float4 *located,
                        GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *next_entry, GLOBAL int *tables,
@@ -215,12 +222,12 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
         int n = table[COUNTS + cell], compared = n > 1 && n <= most, some = compared ? n : 0;  // all reach every barrier
         sort_returns(d, members, seen, some, rule == LAYERED_RULE);
         if (rule == SPARSE_RULE) mark_above(d, some);
-        BARRIER();
+        TOGETHER();
         if (rule == SPARSE_RULE) mark_far(d, some);
-        BARRIER();
+        TOGETHER();
         if (rule == SPARSE_RULE) mark_undersides(d, some);
         else mark_foot(d, some);
-        BARRIER();
+        TOGETHER();
         EACH(a, some) {
             members[a] = order[a];
             non_ground[order[a]] = (uchar)(marked[a] != 0);
@@ -231,6 +238,6 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
                 if (compared && marked[a]) continue;
                 add_to_list(own, level_position(view, located[own]), FOOT, table + ROAD_LISTS, next_entry);
             }
-        BARRIER();
+        TOGETHER();
     }
 }
