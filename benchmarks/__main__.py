@@ -114,9 +114,10 @@ def occupancy(
     for name, across in (("figure_7", "particles"), ("figure_8", "resolution_m")):
         rows = [[row[across], *(row[task] for task in tasks)] for row in out[name]]
         table(f"{name.replace('_', ' ')}: ms per task", [across, *(task.removesuffix("_ms") for task in tasks)], rows)
-    for name in ("scheduling", "work_groups", "figure_9"):
+    for name in ("from_points", "scheduling", "work_groups", "figure_9"):
         if out.get(name):
-            title = f"{name.replace('_', ' ')}: ms at 19,000 particles and 0.1 m"
+            where = "from the points of eight LiDARs" if name == "from_points" else "19,000 particles and 0.1 m"
+            title = f"{name.replace('_', ' ')}: ms, {where}"
             table(title, list(out[name][0]), [list(row.values()) for row in out[name]])
     for path in drawn:
         print(f"wrote {path}")
