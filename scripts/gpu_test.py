@@ -133,7 +133,7 @@ def measure(call: Callable[[], Any], repeats: int) -> dict[str, float]:
 
 
 def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
-    """Per preset: the public call with everything a user gets by default, and beside it the bare engine's labels."""
+    """Per preset: the public call with everything a user gets by default, and the bare engine."""
     backend = open_backend(device.backend, device.index)
     sources = {"NumPy array": points}
     if device.backend == "cuda":
@@ -152,16 +152,16 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
         engine = StcrfDevice(backend, config)
         for name, source in sources.items():
             cold = given(config, source)
-            rows[f"{preset}, engine, cold, {name}, labels"] = measure(lambda e=engine, g=cold: frame(e, g, 0), repeats)
+            rows[f"{preset}, engine, cold, {name}"] = measure(lambda e=engine, g=cold: frame(e, g), repeats)
         warm = given(config, best, warm=True)
-        rows[f"{preset}, engine, warm, labels"] = measure(lambda e=engine, g=warm: frame(e, g, 0), repeats)
+        rows[f"{preset}, engine, warm"] = measure(lambda e=engine, g=warm: frame(e, g), repeats)
         rows[f"{preset}, kernels"] = kernels(engine, given(config, sources.get("GPU array", points)))
     rows["EM iteration"] = {"median_us": em_iteration(backend, sources.get("GPU array", points))}
     rows.update(variance(backend, sources, repeats))
     rows.update(occupancy(backend, device.kind == "gpu"))
     if device.backend == "cuda":
         rows["whole chain, VLP-16, frames/s"] = drives(device)
-    rows["batch, labels"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
+    rows["batch"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
     show(rows)
     return rows
 
@@ -186,9 +186,8 @@ def given(config: Config, points: Any, warm: bool = False) -> FrameInput:
     return FrameInput(points, placement, Vehicle(-x_min, -y_min), 0.0, warm=warm)
 
 
-def frame(engine: Any, scan: FrameInput, wanted: int) -> None:
+def frame(engine: Any, scan: FrameInput) -> None:
     """Array in, results on the host; a warm frame has the last one's surface as prior."""
-    engine.wanted = wanted
     if scan.warm:
         engine.keep()
     engine.frame(scan)
@@ -196,7 +195,6 @@ def frame(engine: Any, scan: FrameInput, wanted: int) -> None:
 
 def kernels(engine: Any, scan: FrameInput) -> dict[str, float]:
     """Microseconds per kernel; on CUDA with the gap to the next, which a captured graph shortens."""
-    engine.wanted = 0
     runs = [engine.profile(scan) for _ in range(8)][1:]
     return {name: round(1e6 * float(np.median([run[name] for run in runs])), 2) for name in runs[0]}
 
@@ -209,12 +207,12 @@ def em_iteration(backend: Any, points: Any) -> float:
         config = Config.preset("paper").with_changes(ground={"stcrf": changes})
         engine, scan = StcrfDevice(backend, config), given(config, points)
         repeats = 200 if backend.device.kind == "gpu" else 5
-        medians.append(measure(lambda e=engine, g=scan: frame(e, g, 0), repeats)["median_us"])
+        medians.append(measure(lambda e=engine, g=scan: frame(e, g), repeats)["median_us"])
     return round((medians[1] - medians[0]) / 40, 2)
 
 
 def variance(backend: Any, sources: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """The whole scan, as the public call and as the bare engine's labels."""
+    """The whole scan, as the public call and as the bare engine."""
     config = Config.parse({"ground": {"method": "variance"}})
     rows = {
         f"variance, public call, {name}": public_call(backend, config, source, repeats, warm=False)
@@ -310,9 +308,9 @@ def drive(backend: str, index: int, seed: int, seconds: float) -> int:
 
 
 def batch(backend: Any, points: Any, many: bool) -> float:
-    """Scans per second, paper preset, labels only."""
+    """Scans per second, paper preset."""
     config = Config.preset("paper")
-    engines = BatchStcrf(backend, config, wanted=0)
+    engines = BatchStcrf(backend, config)
     scan = (None, given(config, points))
     count = 4000 if many else 24
     for _ in engines.run([scan] * 24):

@@ -28,7 +28,7 @@ def test_the_trusted_share_of_a_wrong_height_beyond_the_dead_zone_is_corrected(n
     scan = scan_at(0.0, 3, 0.3)
     true = scan.T_world_sensor.translation[2]
     for trust in (1.0, 0.6):
-        monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
+        monkeypatch.setattr(grid_pose.model, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(Pose.from_euler(z=lift) @ scan.T_world_sensor))
         left = frame.T_grid_sensor.translation[2] - true
         assert left == pytest.approx((1 - trust) * lift + np.copysign(trust * ALIGNMENT_DEAD_LIFT, lift), abs=0.012)
@@ -40,7 +40,7 @@ def test_the_trusted_share_of_a_wrong_tilt_beyond_the_dead_zone_is_corrected(nam
     scan = scan_at(0.0, 3, 0.3)
     (axis, angle), up = next(iter(wrong.items())), scan.T_world_sensor
     for trust in (1.0, 0.6):
-        monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", trust)
+        monkeypatch.setattr(grid_pose.model, "ALIGNMENT_TRUST", trust)
         frame = after_three_good_scans(name)(scan.at(up @ Pose.from_euler(**wrong)))
         left = getattr(frame.T_grid_sensor, axis) - getattr(up, axis)
         assert left == pytest.approx((1 - trust) * angle + np.copysign(trust * ALIGNMENT_DEAD_TILT, angle), abs=0.002)
@@ -78,7 +78,7 @@ def test_noisy_poses_are_improved_on_a_mountain_road():
 
 @pytest.mark.parametrize("name", DRIVERS)
 def test_the_trusted_share_of_a_wrong_roll_is_corrected_on_a_hillside(name, monkeypatch):
-    monkeypatch.setattr(grid_pose, "ALIGNMENT_TRUST", 1.0)
+    monkeypatch.setattr(grid_pose.model, "ALIGNMENT_TRUST", 1.0)
     *before, scan = roadbed.open("sim:mountain?sensor=vlp16&frames=6&seed=311")
     for roll in (0.02, -0.02):
         ground = GroundFilter(Config(), backend(name))

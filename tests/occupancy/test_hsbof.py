@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.particles_cpu import reorder
+from roadbed.occupancy.model import HIT
 from roadbed.occupancy.registration.register import Registration
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
@@ -63,7 +64,8 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
     p = np.full((3, 3), 0.5)
     p[1, 1] = p_z
     filter_.step(seen_as(p, seen), dt)
-    p_z, mature = float(np.float32(p_z)), float(config.surface_births)  # nothing seen has a surface
+    p_z = float(np.float32(p_z))
+    mature = float(config.surface_births and p_z > HIT)  # nothing seen has a surface
     values, new_masses, born = oracle.cell_update((s, d, e), p_z, seen, particles, config, mature, dt)
     np.testing.assert_allclose(masses(filter_)[:, 1, 1], values, atol=3e-6)
     # Every mass is drawn as often as it asks for, give or take one.
