@@ -24,6 +24,7 @@ from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.errors import DeviceError
 from roadbed.core.geometry import Float32
+from roadbed.kernels import parallel
 from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.model import FilterModel
@@ -138,15 +139,15 @@ def time_from_points(
 
 def threads(steps: int, warm_up: int) -> dict[str, Any]:
     """`figure_9` on the CPU: the same work by 1, 2, 4 ... threads."""
-    paper, before = Config.preset("paper").occupancy, numba.get_num_threads()
+    paper, before = Config.preset("paper").occupancy, parallel.most_threads
     rows: list[dict[str, Any]] = []
     try:
-        for count in powers_of_two(before):
-            numba.set_num_threads(count)
+        for count in powers_of_two(numba.get_num_threads()):
+            parallel.most_threads = count
             timing = time_steps(paper, *LAYOUT_CASE, steps, warm_up)
             rows.append({"units": count, "step_ms": timing.step_ms, "best_ms": timing.best_ms, **timing.tasks_ms})
     finally:
-        numba.set_num_threads(before)
+        parallel.most_threads = before
     return {"figure_9": _with_speed_up(rows)}
 
 

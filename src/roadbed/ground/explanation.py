@@ -60,7 +60,7 @@ def explain(ground: GroundFilter, frame: GroundFrame, index: int) -> Explanation
         return _of_cell(frame, ground.config, about, values)
     if not frame.has_origin:
         return Explanation(**about, rule="not traced: a cloud without a sensor is labelled in tiles", values=values)
-    engine = cast("StcrfCpu", ground._method.engine)  # type: ignore[attr-defined]
+    engine = cast("StcrfCpu", cast(Any, ground._method).engine)
     return _of_node(_LastFrame(engine, frame), ground.config, index, about, values)
 
 

@@ -17,18 +17,24 @@ import numba
 
 from roadbed.kernels.tasks import ABANDONED, new_task_counters
 
+most_threads = 4  # with more, kernels of a millisecond wait for each other: an occupancy step on 16 cores takes longer
 _SHARES = 4  # ranges per thread, so that other threads can take over the ranges of a slow one
+
+
+def thread_count() -> int:
+    """Threads that share a kernel: `numba.get_num_threads()`, at most `most_threads`."""
+    return min(numba.get_num_threads(), most_threads)
 
 
 def parallel_for(kernel: Callable[..., None], count: int, *arguments: Any, grain: int = 1) -> None:
     """Call `kernel(first, last, *arguments)` for ranges of at least `grain` that cover `range(count)`.
 
-    It uses `numba.get_num_threads()` threads, the calling one included. The kernel is compiled with `nogil`, and its
+    It uses `thread_count()` threads, the calling one included. The kernel is compiled with `nogil`, and its
     result must not depend on where ranges begin and end.
     """
     threads = 1 if _in_invoke.active else -(-count // grain)
     if threads > 1:
-        threads = min(numba.get_num_threads(), threads)  # only here: the call takes microseconds
+        threads = min(thread_count(), threads)  # only here: the call takes microseconds
     if threads <= 1:
         if count > 0:
             kernel(0, count, *arguments)
@@ -64,12 +70,12 @@ def parallel_region(kernel: Callable[..., None], phases: int, *arguments: Any, s
             tasks[0, ABANDONED] = 1  # other threads do not wait for the failed chunk
             raise
 
-    _in_threads(work, 1 if _is_first_call(kernel) else numba.get_num_threads())
+    _in_threads(work, 1 if _is_first_call(kernel) else thread_count())
 
 
 def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
     """Run independent calls in several threads; a `parallel_for` inside of them then uses one thread."""
-    threads = min(numba.get_num_threads(), len(calls))
+    threads = min(thread_count(), len(calls))
     waiting = iter(calls)  # shared by the threads
 
     def work() -> None:

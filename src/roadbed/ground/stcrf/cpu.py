@@ -6,7 +6,6 @@ from __future__ import annotations
 import math
 from functools import cache, lru_cache
 
-import numba
 import numpy as np
 
 from roadbed.config import Config
@@ -62,7 +61,7 @@ from roadbed.ground.stcrf.surface.surface_cpu import (
     compute_variance,
     describe_surface,
 )
-from roadbed.kernels.parallel import parallel_for, parallel_region
+from roadbed.kernels.parallel import parallel_for, parallel_region, thread_count
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
 from roadbed.mapping.information import raise_base
@@ -89,7 +88,7 @@ class StcrfCpu:
         self._coarse = CoarseStart(self.config, self._fine.shape) if self.config.uses("coarse_start") else None
         self._isolated = IsolatedReturns(self._fine.shape) if self.config.uses("isolated_returns") else None
         self._start = np.zeros(nodes + 1, np.int32)
-        self._sort_scratch = SortScratch.of(numba.get_num_threads(), nodes)
+        self._sort_scratch = SortScratch.of(thread_count(), nodes)
         self._sort_scratch_single = SortScratch(*(room[:1] for room in self._sort_scratch))  # of one slice
         self._low = self._coarse.low if self._coarse else np.zeros((nodes, 0, 3), F)
         self._rules, self._pillar_positions = LabelRules.of(config), pillar_positions(self._side)

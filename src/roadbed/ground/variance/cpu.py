@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 
 from roadbed.config.ground import VarianceConfig
@@ -16,7 +15,7 @@ from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.model import lattice_of
 from roadbed.ground.variance.variance_cpu import PHASES, SORT_PHASES, GridRules, Room, classify, sort_heights
-from roadbed.kernels.parallel import parallel_region
+from roadbed.kernels.parallel import parallel_region, thread_count
 from roadbed.kernels.progress import announce
 
 F = np.float32
@@ -44,7 +43,7 @@ class VarianceCpu:
         self._room = self._make_room(0)
 
     def _make_room(self, points: int) -> Room:
-        slices, cells = numba.get_num_threads(), self.grid.size
+        slices, cells = thread_count(), self.grid.size
         return Room(
             count=np.zeros((slices, cells), np.int32),
             touched=np.empty((slices, points), np.int32),
