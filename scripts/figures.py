@@ -62,7 +62,7 @@ def main() -> int:
         return 1 if unexplained else 0
     data = Path(os.environ.get("ROADBED_DATA") or ROOT.parent / "shared" / "data")
     have = {"data": data.is_dir(), "idle": options.idle, "slow": options.slow, "gpu": _has_gpu()}
-    have["x86_64"] = platform.machine() == "x86_64"
+    have |= {name: platform.machine() == name for name in ("x86_64", "aarch64")}
     outputs = Outputs(ROOT / "out" / "figures", data)
     different = left = 0
     for figure in figures:
