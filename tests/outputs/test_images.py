@@ -257,3 +257,14 @@ def test_frames_show_themselves_in_notebooks(tmp_path):
     assert Image.open(both).height > Image.open(alone).height
     with pytest.raises(InputError, match="expected nothing"):
         occupancy.plot(ground)
+
+
+def test_large_areas_and_small_movers_keep_their_colours_in_a_gif(tmp_path):
+    rng = np.random.default_rng(2)
+    image = rng.integers(0, 256, (120, 160, 3), np.uint8)  # more colours than a GIF has
+    grey, mover = (200, 203, 208), (230, 159, 0)
+    image[:80], image[100:106, 100:106] = grey, mover
+    with Image.open(save_animation(tmp_path / "run.gif", [image, image])) as found:
+        shown = np.asarray(found.convert("RGB")).astype(int)
+    assert (shown[:80] == grey).all()
+    assert np.abs(shown[101:105, 101:105] - mover).max() < 40

@@ -17,6 +17,7 @@ from roadbed.core.frames import Label
 from roadbed.io.atomic import write_file
 
 Image = NDArray[np.uint8]
+_FREQUENT = 64  # colours of a GIF that are the most frequent ones of its images
 
 
 def save_animation(path: str | Path, images: Iterable[Image], frames_per_second: float = 10.0) -> Path:
@@ -63,9 +64,14 @@ def captioned(image: Image, text: str, has_cells: bool = True) -> Image:
 def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
     from PIL import Image as Pillow
 
-    # One palette for all frames keeps colours from flickering and files small.
+    # One palette for all frames keeps colours from flickering and files small: the most frequent colours as they are,
+    # and others that lie apart, so that a small mover keeps its colour too.
     sample = np.concatenate([image[::3, ::3] for image in images[:: max(1, len(images) // 8)]])
-    palette = Pillow.fromarray(sample).quantize(128, method=Pillow.Quantize.MAXCOVERAGE)
+    colours, counts = np.unique(sample.reshape(-1, 3), axis=0, return_counts=True)
+    frequent = colours[np.argsort(counts)[-_FREQUENT:]].ravel().tolist()
+    apart = Pillow.fromarray(sample).quantize(256 - _FREQUENT, method=Pillow.Quantize.MAXCOVERAGE).getpalette() or []
+    palette = Pillow.new("P", (1, 1))
+    palette.putpalette((frequent + apart)[: 3 * 256])
     frames = [Pillow.fromarray(image).quantize(palette=palette, dither=Pillow.Dither.NONE) for image in images]
     buffer = BytesIO()
     frames[0].save(
