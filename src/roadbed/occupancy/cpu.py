@@ -51,9 +51,8 @@ class OccupancyCpu:
         with timed(timings, "fuse"):
             observation = self._fusion(given.time, reports)
         h, motion = self._hsbof, self._motion
-        h.layered = self._observe.layered
         self._motion = GridMotion()
-        h.step(observation, given.dt, motion, given.ego_velocity)
+        h.step(observation, given.dt, motion, given.ego_velocity, self._observe.layered)
         return OccupancyOutput(
             static=h.masses.static.copy(),
             dynamic=h.masses.dynamic.copy(),

@@ -81,7 +81,7 @@ class OccupancyDevice:
         self._fusion.move(motion)
 
     def prefetch(self, dt: float) -> None:
-        self._hsbof.prefetch(dt)
+        self._hsbof.prefetch(dt, self._observe.layered)
 
     def begin(self, given: OccupancyInput) -> None:
         timings: dict[str, float] = {}
@@ -90,8 +90,7 @@ class OccupancyDevice:
             reports, observe = self._observe.prepare(given)
             fuse, fused = self._fusion.prepare(given.time, reports), self._fusion.fused
             register = self._registration.prepare(fused, given.dt, motion, h._buffers.layers)
-            h.layered = self._observe.layered
-            h.describe(given.dt, motion, given.ego_velocity)
+            h.describe(given.dt, motion, given.ego_velocity, self._observe.layered)
             particles, velocities, rest = h.parts
             known = self._run(
                 (Concurrent((observe, fuse), (particles,)),),

@@ -57,7 +57,6 @@ class Hsbof:
         self._births = self.model.birth.on_grid(spacing)
         self._registration = Registration(self.cells, self.model.registration)
         self.timings: dict[str, float] = {}  # s per step of the last iteration
-        self.layered = True  # whether a sensor has surfaces of several layers only
         self.mass_without_particles = 0.0  # share of the dynamic mass that got no particle in the last iteration
 
         count, size = self.model.particles, shape[0] * shape[1]
@@ -108,14 +107,18 @@ class Hsbof:
         dt: float,
         motion: GridMotion | None = None,
         ego_velocity: tuple[float, float] = (0.0, 0.0),
+        layered: bool = True,
     ) -> None:
-        """One iteration: predict by `dt` seconds, update with the observation grid (p_z, lambda), resample."""
+        """One iteration: predict by `dt` seconds, update with the observation grid (p_z, lambda), resample.
+
+        `layered`: a sensor's surfaces have several layers, so that a hit without a surface starts no motion.
+        """
         motion = motion or GridMotion()
         self.frame += 1
         timings: dict[str, float] = {}
         self.timings = timings
         draw = Draw(self.seed, self.frame)
-        rules = CellRules.of(self.model, dt, self.cells.spacing, self.layered)
+        rules = CellRules.of(self.model, dt, self.cells.spacing, layered)
         with timed(timings, "propagate_particles"):
             self._propagate_particles(dt, motion, draw)
         with timed(timings, "reorder_particles"):

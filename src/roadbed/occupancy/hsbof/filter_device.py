@@ -61,7 +61,6 @@ class HsbofDevice:
         self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
         self._given = given or ObservationBuffers.zeros(backend, self.size)
-        self.layered = True  # whether a sensor has surfaces of several layers only
         self._arguments = ArgumentStruct(STEP, 1)
         self._motion_rules: tuple[float, ...] = ()
         self._known_rules = math.nan, True  # the time step and `layered` that they are for
@@ -107,19 +106,21 @@ class HsbofDevice:
         chosen = [[one for one in launches if one.phase in phases] for phases in _PARTS]
         return tuple(self.backend.graph(self.program, part) for part in chosen)
 
-    def prefetch(self, dt: float) -> None:
-        """Compute the rules of a step of `dt` seconds ahead of it."""
-        if (dt, self.layered) != self._known_rules:
-            cell = CellRules.of(self.model, dt, self.cells.spacing, self.layered)
+    def prefetch(self, dt: float, layered: bool = True) -> None:
+        """Compute the rules of a step of `dt` seconds ahead of it; `layered` as in `Hsbof.step`."""
+        if (dt, layered) != self._known_rules:
+            cell = CellRules.of(self.model, dt, self.cells.spacing, layered)
             self._motion_rules = (*MotionRule.of(self.model, dt), *cell)
-            self._known_rules = dt, self.layered
+            self._known_rules = dt, layered
 
-    def describe(self, dt: float, motion: GridMotion | None, ego_velocity: tuple[float, float]) -> None:
+    def describe(
+        self, dt: float, motion: GridMotion | None, ego_velocity: tuple[float, float], layered: bool = True
+    ) -> None:
         """Tell the kernels of the next iteration, whose `parts` the caller runs."""
         motion = motion or GridMotion()
         self.frame += 1
         (rows, columns, spacing), cells = self.cells, motion.cells
-        self.prefetch(dt)
+        self.prefetch(dt, layered)
         (xx, xy), (yx, yy) = motion.rotation.tolist()
         birth = self._birth_rule._replace(ego_x=ego_velocity[0], ego_y=ego_velocity[1])
         between_centres = motion.between_centres(spacing)[1] if cells is None else cells

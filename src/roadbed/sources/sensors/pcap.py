@@ -92,7 +92,7 @@ class PcapSource(Source):
 
     def _revolutions(self) -> Iterator[Scan]:
         """Each revolution, with the time of the recording computer (s)."""
-        where, brand, count = str(self.file), self._brand, 0
+        where, brand, has_scans = str(self.file), self._brand, False
         with foreign_errors(where, f"{brand} capture"), self._open(as_pcap=brand == "Velodyne") as capture:
             if self._ouster is not None:
                 scans = ouster.scans_of_packets(self._ouster, datagrams(capture), where)
@@ -100,9 +100,10 @@ class PcapSource(Source):
                 scans = hesai.scans_of_packets(datagrams(capture), where, self.options.get("calibration"))
             else:
                 scans = self._velodyne(capture)
-            for count, scan in enumerate(scans, 1):  # noqa: B007
+            for scan in scans:
+                has_scans = True
                 yield scan
-        if count:
+        if has_scans:
             return
         if self._ouster is not None:
             raise InputError(
