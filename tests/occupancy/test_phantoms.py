@@ -6,8 +6,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from roadbed import GroundFilter
 from roadbed.config import Config
 from roadbed.occupancy import OccupancyFilter
+from roadbed.occupancy.hsbof.model import CellRules
+from roadbed.sources import open_source
+from tests.devices import DRIVERS, backend
 from tests.occupancy.scenes import flat_ground, scan_at, sweep
 
 STEP, SPEED, FRAMES = 0.1, 20.0, 16
@@ -41,3 +45,14 @@ def test_a_wall_of_the_same_shape_moves():
         frame = filter_(scan, flat_ground(scan))
     assert frame.moving.any()
     assert np.nanmedian(frame.velocity[frame.moving][:, 0]) == pytest.approx(SPEED, rel=0.1)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(("sensor", "layered"), [("lux4", False), ("vlp16", True)])
+def test_only_sensors_with_layers_enough_need_surfaces_of_several(sensor, layered, name, monkeypatch):
+    (scan,) = open_source(f"sim:city?sensor={sensor}&frames=1")
+    told, made = [], CellRules.of
+    filter_ = OccupancyFilter(backend=backend(name))
+    monkeypatch.setattr(CellRules, "of", lambda *given: told.append(given[3]) or made(*given))
+    filter_(scan, GroundFilter()(scan))
+    assert told[-1] is layered
