@@ -125,4 +125,6 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
                 table(f"{backend}, {device}", ("phase", "ms"), list(agreement["phases_ms"][backend].items()))
             print(f"{backend}, {device}: {total} ms")
         verdict = "agree" if agreement["agree"] else "DISAGREE"
+        first, last = agreement["backends"][0], agreement["backends"][-1]
+        print(f"speed-up of {last} over {first}: {agreement['speed_up'][-1]:.2f}")
         print(f"{' and '.join(agreement['backends'])} {verdict}: {agreement['different_labels']} labels differ")

@@ -50,6 +50,7 @@ class Comparison:
             "different_labels": max(run.labels_different for run in self.runs),
             "elevation_difference_m": max(run.largest_elevation_difference for run in self.runs),
             "milliseconds": [round(1e3 * run.seconds, 3) for run in self.runs],
+            "speed_up": [round(self.runs[0].seconds / run.seconds, 2) for run in self.runs],
             "phases_ms": {
                 run.backend: {name: round(1e3 * seconds, 4) for name, seconds in run.phases.items()}
                 for run in self.runs
