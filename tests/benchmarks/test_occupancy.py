@@ -83,6 +83,11 @@ def test_the_parallel_schedule_gives_the_same_grid(name):
     np.testing.assert_array_equal(parallel, sequential)
 
 
+def test_speed_up_is_measured_on_every_number_of_cores_that_the_papers_figure_9_has():
+    assert bench_module.cores(2) == [1, 2]
+    assert bench_module.cores(24) == [*range(1, 17), 24]
+
+
 def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):
     device = CpuBackend().device
     none = Meter(device, tmp_path)
