@@ -32,8 +32,6 @@ def run(
     map_folder: Annotated[
         Path | None, typer.Option("--map", help="Folder of the long-term map: used as prior and updated.")
     ] = None,
-    foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
     products: Annotated[
         str | None, typer.Option(help="Also export the map: all, or names as of roadbed map export.")
     ] = None,
@@ -45,7 +43,7 @@ def run(
     """
     from roadbed.outputs.bag import is_bag_name
 
-    chain = _Chain(request, request.settings(), request.scans(frames), occupancy, port if foxglove else None, as_json)
+    chain = _Chain(request, request.settings(), request.scans(frames), occupancy, as_json)
     if not is_bag_name(output):
         chain.into_folder(output, force, layers, map_folder, products)
     elif products is None:
@@ -62,7 +60,6 @@ class _Chain:
     settings: Config
     scans: Any
     occupancy: bool
-    port: int | None  # serve results to Foxglove here
     as_json: bool
 
     def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
@@ -125,24 +122,14 @@ class _Chain:
             raise typer.Exit(130)
 
     def _results(self, map_folder: Path | None, stopped: StopRequest | None = None) -> Iterator[Result]:
-        """The result of every scan until `stopped`; each is shown in Foxglove, at the end the map is saved."""
+        """The result of every scan until `stopped`; at the end the map is saved."""
         from roadbed import Pipeline
 
         pipeline = Pipeline(self.settings, occupancy=self.occupancy, map_folder=map_folder)
-        with ExitStack() as opened:
-            sink = None
-            if self.port is not None:
-                from roadbed.live.foxglove import FoxgloveSink
-
-                sink = opened.enter_context(FoxgloveSink("127.0.0.1", self.port))
-                if not self.as_json:
-                    print(f"Foxglove: open a connection to {sink.address}", flush=True)
-            for result in progress(pipeline.run(self.scans), "processing", len(self.scans)):
-                yield result
-                if sink is not None:
-                    sink.show(result)
-                if stopped is not None and stopped.is_set():
-                    break
+        for result in progress(pipeline.run(self.scans), "processing", len(self.scans)):
+            yield result
+            if stopped is not None and stopped.is_set():
+                break
         pipeline.close()
 
 
