@@ -30,7 +30,7 @@ def test_export_crop_and_merge(folder, tmp_path):
     roadbed("map", folder, "crop", "-o", part, "--", "0", "20", "-80", "-60")
     assert json.loads(roadbed("map", part, "show", "--json").stdout)["nodes"] == 400
     roadbed("map", folder, "merge", part, "-o", both)
-    asked = ("--products", "geotiff,gltf", "-o", out, "--origin", "1000", "2000", "50", "--json")
+    asked = ("--products", "geotiff,ply", "-o", out, "--origin", "1000", "2000", "50", "--json")
     done = json.loads(roadbed("map", both, "export", *asked).stdout)
     assert done["files"] == [path for path in done["files"] if (out / path).exists()]
     with rasterio.open(out / "variance.tif") as raster:
@@ -38,7 +38,7 @@ def test_export_crop_and_merge(folder, tmp_path):
         inside = variance[raster.index(1010.5, 2000 - 69.5)]
         assert inside == pytest.approx(np.nanmax(variance) / 2)  # twice as many points there
     one_line_and_status_2(roadbed("map", both, "export", "-o", out), "--force")
-    roadbed("map", both, "export", "--products", "ascii", "-o", out, "--force")
+    roadbed("map", both, "export", "--products", "ply", "-o", out, "--force")
     assert not (out / "variance.tif").exists()
 
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(invoke_without_command=True, help="Show, merge, crop or export a long-term map.")
 Products = Annotated[
     str | None,
-    typer.Option(help="Some of geotiff,laz,nav2,ascii,ply,gltf,picture; all by default."),
+    typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default."),
 ]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
