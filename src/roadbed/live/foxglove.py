@@ -81,7 +81,7 @@ class FoxgloveSink:
         self._channels[topic].log(self._messages.to_bytes(message), **time)
 
     def _transforms(self, result: Result) -> Any:
-        """The sensor in the grid, and the grid in the world of the odometry: without ROS nobody else publishes them."""
+        """The sensor in the grid, and the grid in the world of the odometry: without ROS no other node sends them."""
         ground, names, messages = result.ground, self._names, self._messages
         stamp = messages.stamp(result.scan.time)
         sensor = sensor_frame(result.scan, names)

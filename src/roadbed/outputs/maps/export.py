@@ -55,14 +55,6 @@ class Exported:
     damaged: tuple[str, ...] = ()  # one line per tile that could not be read
 
 
-def check_products(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once; an unknown one is refused."""
-    for name in names:
-        if name not in PRODUCTS:
-            raise ConfigError(f"product {name!r}: expected some of {', '.join(PRODUCTS)}")
-    return tuple(dict.fromkeys(names))
-
-
 def export_map(
     stored: MapReader,
     out: OutputFolder,
@@ -72,7 +64,10 @@ def export_map(
     watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
 ) -> Exported:
     """Write the products asked for, by default every one that the map has the data for."""
-    names = check_products(products)
+    names = tuple(dict.fromkeys(products))
+    for name in names:
+        if name not in PRODUCTS:
+            raise ConfigError(f"product {name!r}: expected some of {', '.join(PRODUCTS)}")
     if not names:
         names = tuple(name for name in PRODUCTS if stored.layers is not None or name not in _NEED_SURVEY)
     missing = [name for name in names if name in _NEED_SURVEY and stored.layers is None]
