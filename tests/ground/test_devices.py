@@ -265,6 +265,7 @@ def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, without)
         assert np.count_nonzero(found.label != expected.label) <= 2  # rounding at a threshold
 
 
+<<<<<<< HEAD
 def test_compare_reports_agreement_and_phases(device):
     from roadbed.evaluate.backends import compare
 
@@ -282,6 +283,12 @@ def test_compare_reports_agreement_and_phases(device):
             assert list(cpu.phases) == ["sort", "describe", "classify", "label_points"]
         assert comparison.as_dict()["speed_up"] == [1, pytest.approx(cpu.seconds / accelerated.seconds, abs=0.006)]
         assert cpu.labels_different == 0
+=======
+def test_profile_has_the_phases_of_the_method(device):
+    for method, phases in (("stcrf", {"iterate"}), ("variance", {"reduce", "upload", "download"})):
+        ground = GroundFilter(Config.parse({"ground": {"method": method}}), device)
+        assert phases <= set(ground.profile(alone(hilly_scan())))
+>>>>>>> main
 
 
 def arrays_read_in_place(device, points):

@@ -36,6 +36,7 @@ def test_over_many_frames_no_grid_is_more_than_half_a_percent_off(name, config, 
         assert found[f"mean_{grid}_error_percent"] <= 0.5
     if name != "cuda":
         assert (found["differing_cells"], found["differing_moving"]) == (0, 0)
+        assert found["differing_labels"] <= 2 * frames  # rounding at a threshold
 
 
 def frame(static, velocity):

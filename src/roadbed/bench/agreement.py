@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the occupancy of an accelerator with the CPU's over a sequence, with the same scans and ground."""
+"""Compares the labels and the occupancy of an accelerator with those of the CPU over a sequence."""
 
 from __future__ import annotations
 
@@ -21,19 +21,21 @@ GRIDS = ("occupancy", "static", "velocity")
 
 
 def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend) -> Iterator[dict[str, Any]]:
-    """One row per frame: the mean relative error of each grid in percent, and in how many cells anything differs.
+    """One row per frame: labels that differ, the mean relative error of each occupancy grid in percent, and cells in
+    which anything differs. Both occupancy filters get the ground of the CPU.
 
     Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's
     speed, mean over the cells that have a velocity in either; where only one has, the error counts as 100 %.
     """
-    ground = GroundFilter(config, CpuBackend())
+    ground, accelerated = GroundFilter(config, CpuBackend()), GroundFilter(config, backend)
     reference, filter_ = OccupancyFilter(config, CpuBackend()), OccupancyFilter(config, backend)
     for number, scan in enumerate(scans):
         surface = ground(scan)
+        labels = int(np.count_nonzero(accelerated(scan).label != surface.label))
         expected, found = reference(scan, surface), filter_(scan, surface)
         errors = compare(found, expected)
         percent = {f"{name}_error_percent": 100 * errors[name] for name in GRIDS}
-        yield {"frame": number, **percent, **_differing(found, expected)}
+        yield {"frame": number, "differing_labels": labels, **percent, **_differing(found, expected)}
 
 
 def compare(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, float]:
@@ -72,11 +74,10 @@ def _differing(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, int
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Over the frames: mean and worst error of each grid, and all the cells that differed."""
+    """Over the frames: mean and worst error of each grid, and all labels and cells that differed."""
     names = [f"{name}_error_percent" for name in GRIDS]
     return {
         **{f"mean_{name}": float(np.mean([row[name] for row in rows])) for name in names},
         **{f"worst_{name}": float(max(row[name] for row in rows)) for name in names},
-        "differing_cells": sum(row["differing_cells"] for row in rows),
-        "differing_moving": sum(row["differing_moving"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in rows[0] if name.startswith("differing_")},
     }
