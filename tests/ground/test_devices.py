@@ -265,30 +265,13 @@ def test_the_coarse_start_is_the_same_in_one_launch_and_in_many(device, without)
         assert np.count_nonzero(found.label != expected.label) <= 2  # rounding at a threshold
 
 
-<<<<<<< HEAD
-def test_compare_reports_agreement_and_phases(device):
-    from roadbed.evaluate.backends import compare
-
-    for method, phase in (("stcrf", "iterate"), ("variance", "reduce")):
-        config = Config.parse({"ground": {"method": method}})
-        comparison = compare(alone(hilly_scan()), config, ("cpu", device), repeats=1)
-        cpu, accelerated = comparison.runs
-        assert comparison.agree
-        assert accelerated.labels_different <= 2
-        assert accelerated.largest_elevation_difference < 1e-3
-        assert phase in accelerated.phases
-        if method == "variance":  # the report's timing rows and CPU steps
-            kernels = ["assign", "group_cells", "scatter", "reduce", "classify", "label_points"]
-            assert list(accelerated.phases) == ["upload", *kernels, "download"]
-            assert list(cpu.phases) == ["sort", "describe", "classify", "label_points"]
-        assert comparison.as_dict()["speed_up"] == [1, pytest.approx(cpu.seconds / accelerated.seconds, abs=0.006)]
-        assert cpu.labels_different == 0
-=======
 def test_profile_has_the_phases_of_the_method(device):
-    for method, phases in (("stcrf", {"iterate"}), ("variance", {"reduce", "upload", "download"})):
-        ground = GroundFilter(Config.parse({"ground": {"method": method}}), device)
-        assert phases <= set(ground.profile(alone(hilly_scan())))
->>>>>>> main
+    scan, kernels = alone(hilly_scan()), ["assign", "group_cells", "scatter", "reduce", "classify", "label_points"]
+    variance = Config.parse({"ground": {"method": "variance"}})
+    assert "iterate" in GroundFilter(Config(), device).profile(scan)
+    assert list(GroundFilter(variance, device).profile(scan)) == ["upload", *kernels, "download"]  # the report's rows
+    steps = ["sort", "describe", "classify", "label_points"]  # the report's CPU steps
+    assert list(GroundFilter(variance).profile(scan)) == steps
 
 
 def arrays_read_in_place(device, points):
