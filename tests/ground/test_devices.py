@@ -270,7 +270,7 @@ def test_profile_has_the_phases_of_the_method(device):
     steps = ["sort", "describe", "classify", "label_points"]  # the report's CPU steps
     variance = Config.parse({"ground": {"method": "variance"}})
     assert list(GroundFilter(variance, device).profile(alone(hilly_scan()))) == ["upload", *kernels, "download"]
-    assert list(GroundFilter(variance, "cpu").profile(alone(hilly_scan()))) == steps
+    assert list(GroundFilter(variance).profile(alone(hilly_scan()))) == steps
     assert "iterate" in GroundFilter(Config(), device).profile(alone(hilly_scan()))
 
 
