@@ -79,8 +79,8 @@ def _differing(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, int
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Speed-up of the ground (without the first of several frames), mean and worst error of each grid, and how many labels
-    and cells differed."""
+    """Speed-up of the ground (without the first of several frames), mean and worst error of each grid, and numbers of
+    labels and cells that differed."""
     timed = rows[1:] or rows
     cpu_ms, ms = (float(np.median([row[name] for row in timed])) for name in ("cpu_ground_ms", "ground_ms"))
     names = [f"{name}_error_percent" for name in GRIDS]
