@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,8 @@ GRIDS = ("occupancy", "static", "velocity")
 
 
 def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend) -> Iterator[dict[str, Any]]:
-    """One row per frame: labels that differ, the mean relative error of each occupancy grid in percent, and cells in
-    which anything differs. Both occupancy filters get the ground of the CPU.
+    """One row per frame: times of the two ground filters, labels that differ, the mean relative error of each occupancy
+    grid in percent, and cells in which anything differs. Both occupancy filters get the ground of the CPU.
 
     Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's
     speed, mean over the cells that have a velocity in either; where only one has, the error counts as 100 %.
@@ -30,12 +31,16 @@ def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | Cpu
     ground, accelerated = GroundFilter(config, CpuBackend()), GroundFilter(config, backend)
     reference, filter_ = OccupancyFilter(config, CpuBackend()), OccupancyFilter(config, backend)
     for number, scan in enumerate(scans):
+        begin = perf_counter()
         surface = ground(scan)
-        labels = int(np.count_nonzero(accelerated(scan).label != surface.label))
+        middle = perf_counter()
+        label = accelerated(scan).label
+        times = {"cpu_ground_ms": 1e3 * (middle - begin), "ground_ms": 1e3 * (perf_counter() - middle)}
+        labels = int(np.count_nonzero(label != surface.label))
         expected, found = reference(scan, surface), filter_(scan, surface)
         errors = compare(found, expected)
         percent = {f"{name}_error_percent": 100 * errors[name] for name in GRIDS}
-        yield {"frame": number, "differing_labels": labels, **percent, **_differing(found, expected)}
+        yield {"frame": number, **times, "differing_labels": labels, **percent, **_differing(found, expected)}
 
 
 def compare(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, float]:
@@ -74,9 +79,13 @@ def _differing(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, int
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Over the frames: mean and worst error of each grid, and all labels and cells that differed."""
+    """Speed-up of the ground (without the first of several frames), mean and worst error of each grid, and numbers of
+    labels and cells that differed."""
+    timed = rows[1:] or rows
+    cpu_ms, ms = (float(np.median([row[name] for row in timed])) for name in ("cpu_ground_ms", "ground_ms"))
     names = [f"{name}_error_percent" for name in GRIDS]
     return {
+        "ground_speed_up": cpu_ms / ms,
         **{f"mean_{name}": float(np.mean([row[name] for row in rows])) for name in names},
         **{f"worst_{name}": float(max(row[name] for row in rows)) for name in names},
         **{name: sum(row[name] for row in rows) for name in rows[0] if name.startswith("differing_")},
