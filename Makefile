@@ -75,10 +75,11 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'
 	@touch $@
 
-# Every OpenCL driver of this machine against the CPU. As root, DEBIAN=trixie: the drivers of that Debian, in a chroot.
+# Every OpenCL driver of this machine against the CPU, then every kernel under Oclgrind. As root, DEBIAN=trixie: the drivers of that Debian, in a chroot.
 DEBIAN ?=
 opencl-matrix: .stamps/dev .stamps/system
 	$(if $(DEBIAN),bash scripts/opencl-matrix-in-debian.sh $(DEBIAN),$(BIN)/python scripts/opencl_matrix.py --single)
+	$(if $(DEBIAN),,$(BIN)/python scripts/opencl_grind.py)
 
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py $(if $(KITTI),--kitti $(KITTI))

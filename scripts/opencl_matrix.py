@@ -21,7 +21,6 @@ from typing import Any
 import numpy as np
 
 STAGES = ("variance", "ground", "occupancy")
-SEQUENCE = "sim:city?sensor=vlp16&frames={frames}"
 GRID = {"length": 60, "width": 60, "spacing": 0.4}
 # A quarter of the paper's cells, so that a driver without an optimising compiler ends in time.
 OCCUPANCY = {"occupancy": {"grid": GRID, "filter": {"particles": 6000}}}
@@ -29,7 +28,7 @@ OCCUPANCY = {"occupancy": {"grid": GRID, "filter": {"particles": 6000}}}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--frames", type=int, default=6, help="of the simulated sequence")
+    parser.add_argument("--source", default="sim:city?sensor=vlp16&frames=6", help="the scans, of any source")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds per driver and stage")
     parser.add_argument("--single", action="store_true", help="also without double precision")
     parser.add_argument("--only", default="", help="part of the name of a driver or device")
@@ -45,47 +44,47 @@ def main() -> None:
     if not opencl_devices.devices():
         sys.exit(opencl_devices.why_missing())
     subprocess.run([sys.executable, "-m", "roadbed", "warm-up"], check=True, stdout=sys.stderr)  # apart from the limit
-    print("| driver | device | precision | stage | result | ms per frame | CPU backend |")
-    print("|---|---|---|---|---|---|---|")
+    print("| driver | device | precision | stage | result | ms per frame | CPU backend | ratio |")
+    print("|---|---|---|---|---|---|---|---|")
     for device in opencl_devices.devices():
         if given.only.lower() not in f"{device.driver} {device.name}".lower():
             continue
         for has_double in (True, False) if given.single and device.has_double else (device.has_double,):
             for stage in given.stages:
-                request = {"index": device.index, "has_double": has_double, "stage": stage, "frames": given.frames}
+                request = {"index": device.index, "has_double": has_double, "stage": stage, "source": given.source}
                 found = in_child(request, given.limit)
                 precision = "double" if has_double else "single"
-                row = (device.driver, device.name, precision, stage, found["result"], found["ms"], found["cpu_ms"])
+                row = (device.driver, device.name, precision, stage, *found, *[""] * (4 - len(found)))
                 print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
 
 
-def in_child(request: dict[str, Any], limit: float) -> dict[str, Any]:
+def in_child(request: dict[str, Any], limit: float) -> list[str]:
     """What `run_stage` returns, or how its process ended."""
     command = [sys.executable, __file__, "--run", json.dumps(request)]
     try:
         child = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False)
     except subprocess.TimeoutExpired:
-        return {"result": f"did not end within {limit:.0f} s", "ms": "", "cpu_ms": ""}
+        return [f"did not end within {limit:.0f} s"]
     if child.returncode == 0:
         return json.loads(child.stdout.splitlines()[-1])
     ended = signal.Signals(-child.returncode).name if child.returncode < 0 else f"exit status {child.returncode}"
     said = [line.strip() for line in child.stderr.splitlines() if line.strip()] or [""]
-    return {"result": f"the process ended: {ended} {said[-1][:150]}", "ms": "", "cpu_ms": ""}
+    return [f"the process ended: {ended} {said[-1][:150]}"]
 
 
-def run_stage(index: int, has_double: bool, stage: str, frames: int) -> dict[str, Any]:
-    """One stage over the sequence on one device and on the CPU."""
+def run_stage(index: int, has_double: bool, stage: str, source: str) -> list[str]:
+    """One stage over the sequence on one device and, frame by frame in turns, on the CPU: the result and the times."""
     from roadbed.core.errors import DeviceError
     from roadbed.runtime import opencl_devices
     from roadbed.runtime.opencl import OpenclBackend
 
     backend = OpenclBackend(replace(opencl_devices.devices()[index], has_double=has_double))
     try:
-        result, times = (occupancy_row if stage == "occupancy" else partial(ground_row, stage))(backend, frames)
+        result, times = (occupancy_row if stage == "occupancy" else partial(ground_row, stage))(backend, source)
     except DeviceError as error:
-        return {"result": f"refused: {' '.join(str(error).split())[:300]}", "ms": "", "cpu_ms": ""}
-    ours, cpu = (f"{1e3 * np.median(seconds[1:]):.1f}" for seconds in times)  # the first frame builds
-    return {"result": result, "ms": ours, "cpu_ms": cpu}
+        return [f"refused: {' '.join(str(error).split())[:300]}"]
+    ours, cpu = (1e3 * np.array(seconds[2:]) for seconds in times)  # the first frames build, and start the filters
+    return [result, f"{np.median(ours):.1f}", f"{np.median(cpu):.1f}", f"{np.median(ours / cpu):.2f}"]
 
 
 def timed(call: Any, seconds: list[float], *arguments: Any) -> Any:
@@ -95,7 +94,7 @@ def timed(call: Any, seconds: list[float], *arguments: Any) -> Any:
     return result
 
 
-def ground_row(stage: str, backend: Any, frames: int) -> tuple[str, tuple[list[float], list[float]]]:
+def ground_row(stage: str, backend: Any, source: str) -> tuple[str, tuple[list[float], list[float]]]:
     """Labels of all points; they agree if at most 1 in 10,000 differs, of grid variance if none does."""
     from roadbed import Config, GroundFilter
     from roadbed.runtime.cpu_backend import CpuBackend
@@ -105,7 +104,7 @@ def ground_row(stage: str, backend: Any, frames: int) -> tuple[str, tuple[list[f
     ours, theirs = GroundFilter(config, backend), GroundFilter(config, CpuBackend())
     times: tuple[list[float], list[float]] = ([], [])
     different = points = 0
-    for scan in open_source(SEQUENCE.format(frames=frames)):
+    for scan in open_source(source):
         found, expected = timed(ours, times[0], scan), timed(theirs, times[1], scan)
         different += int(np.count_nonzero(found.label != expected.label))
         points += len(expected.label)
@@ -113,7 +112,7 @@ def ground_row(stage: str, backend: Any, frames: int) -> tuple[str, tuple[list[f
     return f"{'agrees' if agrees else 'differs'}: {different} of {points:,} labels differ", times
 
 
-def occupancy_row(backend: Any, frames: int) -> tuple[str, tuple[list[float], list[float]]]:
+def occupancy_row(backend: Any, source: str) -> tuple[str, tuple[list[float], list[float]]]:
     """Cells of all frames on the CPU's ground, compared by the mean relative error of occupancy and static mass.
 
     In single precision other particles are drawn: 2 % then agree, the paper's figure for its two implementations.
@@ -128,7 +127,7 @@ def occupancy_row(backend: Any, frames: int) -> tuple[str, tuple[list[float], li
     ours, theirs = OccupancyFilter(config, backend), OccupancyFilter(config, CpuBackend())
     times: tuple[list[float], list[float]] = ([], [])
     errors, different = [], 0
-    for scan in open_source(SEQUENCE.format(frames=frames)):
+    for scan in open_source(source):
         surface = ground(scan)
         found, expected = timed(ours, times[0], scan, surface), timed(theirs, times[1], scan, surface)
         errors.append(compare(found, expected))

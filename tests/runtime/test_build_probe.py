@@ -8,6 +8,7 @@ driver that compiles them their tests are skipped.
 from __future__ import annotations
 
 import logging
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -18,9 +19,11 @@ from roadbed import Config, GroundFilter, OccupancyFilter, Pipeline
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import build_probe, cuda_devices, opencl_devices
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device import SORT_BY_STRIPS
 from roadbed.runtime.device_selection import open_backend
 from roadbed.runtime.opencl import OpenclBackend
 from tests.conftest import require
+from tests.runtime.catalogue import PROGRAMS
 from tests.runtime.inline_program import InlineProgram
 
 GOOD = "KERNEL good(GLOBAL int *a) { a[GLOBAL_ID] = 1; }"
@@ -114,6 +117,22 @@ def test_the_outcome_belongs_to_one_version_of_the_driver(backend, monkeypatch):
     updated = OpenclBackend(replace(backend.device, driver="another version"))
     with pytest.raises(AssertionError, match="child process"):
         updated.build(program(GOOD))
+
+
+def test_every_kernel_can_be_launched_without_running_it(backend):
+    """For drivers that compile at the first launch: without their guard they write beyond buffers."""
+    writes = (
+        "KERNEL bad(GLOBAL int *a, float b, int64 c, GLOBAL int *d) { for (int k = 0; k < 1 << 22; ++k) a[k] = 1; }"
+    )
+    for tested in (program(writes), program(writes.replace("KERNEL", "KERNEL_OF_SIZE(8)", 1)), PROGRAMS["collective"]):
+        text = tested.source({"LANES": 8, "WITH_DOUBLE": 1, **backend.device.sort_layout.definitions()})
+        build_probe.launch_guarded(backend._context, text, [])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_every_kernel_gets_the_guard(name):
+    text = PROGRAMS[name].source({"LANES": 8, "WITH_DOUBLE": 1, **SORT_BY_STRIPS.definitions()})
+    assert len(build_probe._BODY.findall(text)) == len(re.findall(r"^KERNEL", text, re.MULTILINE))
 
 
 def test_an_error_in_a_kernel_is_no_crash(backend, tmp_path):

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-GPU_LANES = 8  # work-items that share a small task on a GPU; on a CPU device one work-item does it alone
+GPU_LANES = 8  # work-items that share a small task on a GPU; on most CPU devices one work-item does it alone
 
 
 class SortLayout(NamedTuple):
@@ -37,10 +37,11 @@ class Device:
     driver: str
     has_double: bool
     largest_group: int = 256  # maximal work-items of a work-group
+    native_floats: int = 8  # of a vector; 1: the driver runs work-items side by side in a vector, as a GPU does
 
     @property
     def lanes(self) -> int:
-        return 1 if self.kind == "cpu" else GPU_LANES
+        return 1 if self.kind == "cpu" and self.native_floats > 1 else GPU_LANES
 
     @property
     def sort_layout(self) -> SortLayout:

@@ -47,6 +47,7 @@ def devices() -> list[Device]:
             driver=f"{handle.platform.name.strip()} {handle.driver_version.strip()}",
             has_double="cl_khr_fp64" in handle.extensions or bool(handle.double_fp_config),
             largest_group=handle.max_work_group_size,
+            native_floats=handle.native_vector_width_float,
         )
         for index, handle in enumerate(handles()[0])
     ]

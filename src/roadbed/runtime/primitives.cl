@@ -99,10 +99,11 @@ FUNCTION int append_to_list(GLOBAL int *lengths, int list, int lists) {
 #endif
 }
 
-// Reads a tile of points (x, y, z) into local memory, one point per work-item. Reads are coalesced.
+// Reads a tile of points (x, y, z) into local memory, one point per work-item, (0, 0, 0) beyond the last. Reads are
+// coalesced.
 FUNCTION void read_points(GLOBAL const float *points, int begin, int count, LOCAL float *tile) {
     for (int k = LOCAL_ID; k < 3 * LOCAL_SIZE; k += LOCAL_SIZE)
-        if (3 * begin + k < 3 * count) tile[k] = points[3 * begin + k];
+        tile[k] = 3 * begin + k < 3 * count ? points[3 * begin + k] : 0.0f;
 }
 
 // Sensors write (0, 0, 0) for a missing return.

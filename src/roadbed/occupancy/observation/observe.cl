@@ -49,7 +49,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             int ray = v->table + azimuth_bin(p.dx, p.dy, v->azimuth_bins) * v->range_bins;
             uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
             GLOBAL uint *passed = &table[ray + min(last, v->range_bins - 1)];
-            if (slope < *passed) ATOMIC_MIN(passed, slope);
+            if (slope < ATOMIC_READ(passed)) ATOMIC_MIN(passed, slope);
             int end = whole(p.distance / v->grid_spacing);
             if (v->underpass < 1 && v->obstacle_height < dz && dz < v->underside && end < v->range_bins)
                 ATOMIC_MIN(&cover[ray + end], slope);
@@ -77,11 +77,11 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
         if (weight > MARKING_WEIGHT) {
             mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
             uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
-            if (slope < least[cell]) ATOMIC_MIN(&least[cell], slope);
-            if (slope > greatest[cell]) ATOMIC_MAX(&greatest[cell], slope);
+            if (slope < ATOMIC_READ(&least[cell])) ATOMIC_MIN(&least[cell], slope);
+            if (slope > ATOMIC_READ(&greatest[cell])) ATOMIC_MAX(&greatest[cell], slope);
         }
-        if (weight > 0 && weights[cell] < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
-        if (mark & ~marks[cell]) ATOMIC_OR(&marks[cell], mark);
+        if (weight > 0 && ATOMIC_READ(&weights[cell]) < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
+        if (mark & ~ATOMIC_READ(&marks[cell])) ATOMIC_OR(&marks[cell], mark);
     }
 }
 

@@ -23,8 +23,8 @@ KERNEL bound_bins(GLOBAL const View *views, GLOBAL const float *points_in, GLOBA
         int bin = end_bin(v, p);
         if (bin < 0) continue;
         uint up = float_to_key((float)(p.z - v->origin[2]));
-        if (up < lowest[bin]) ATOMIC_MIN(&lowest[bin], up);
-        if (up > highest[bin]) ATOMIC_MAX(&highest[bin], up);
+        if (up < ATOMIC_READ(&lowest[bin])) ATOMIC_MIN(&lowest[bin], up);
+        if (up > ATOMIC_READ(&highest[bin])) ATOMIC_MAX(&highest[bin], up);
     }
 }
 

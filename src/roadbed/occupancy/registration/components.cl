@@ -104,9 +104,7 @@ KERNEL find_roots(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBA
                   int cleared) {
     FOR_EACH(k, cleared) progress[k] = 0;
     FOR_EACH(cell, pass->rows * pass->columns) {
-        int root = parent[cell] < 0 ? -1 : root_of(parent, cell);
-        parent[cell] = root;
-        is_root[cell] = root == cell;
+        is_root[cell] = flatten(parent, cell) == cell;
     }
 }
 
@@ -124,10 +122,10 @@ KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent
         if (label < 0) continue;
         GLOBAL int *box = boxes + BOX * label;
         int row = cell / columns, column = cell % columns;
-        if (row < box[0]) ATOMIC_MIN(&box[0], row);
-        if (row > box[1]) ATOMIC_MAX(&box[1], row);
-        if (column < box[2]) ATOMIC_MIN(&box[2], column);
-        if (column > box[3]) ATOMIC_MAX(&box[3], column);
+        if (row < ATOMIC_READ(&box[0])) ATOMIC_MIN(&box[0], row);
+        if (row > ATOMIC_READ(&box[1])) ATOMIC_MAX(&box[1], row);
+        if (column < ATOMIC_READ(&box[2])) ATOMIC_MIN(&box[2], column);
+        if (column > ATOMIC_READ(&box[3])) ATOMIC_MAX(&box[3], column);
         ATOMIC_ADD(&box[4], 1);
     }
 }

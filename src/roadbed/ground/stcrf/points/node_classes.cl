@@ -76,7 +76,7 @@ KERNEL measure(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL 
         if (i < count) over[SLOT * capacity + i] = dz;
         int pillar = max(node, 0) * PILLARS + square_of(p.x, p.y, SIDE);
         int here = node >= 0, band = band_at(dz);
-        int wall = here && (tallies[BAND_WORDS * pillar + 2] & WALL_MARK) != 0;
+        int wall = here && (ATOMIC_READ(&tallies[BAND_WORDS * pillar + 2]) & WALL_MARK) != 0;
 #define TALLY(counter, yes) tally(counters + (counter) * NODES, node, yes)
         COUNT_POINT(TALLY, here, wall, dz)
 #undef TALLY

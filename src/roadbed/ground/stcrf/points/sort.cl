@@ -2,15 +2,14 @@
 // How a scan's points come to their nodes, and from which state each node starts.
 
 // A point in the lattice frame: its place from the middle of its node, its height, and its node (-1: none).
-FUNCTION float4 locate_point(GLOBAL const Frame *frame, float x, float y, float z, int exists) {
+FUNCTION float4 locate_point(GLOBAL const Frame *frame, float x, float y, float z) {
     GLOBAL const float *r = frame->rotation, *t = frame->translation;
     float u = r[0] * x + r[1] * y + r[2] * z + t[0];
     float v = r[3] * x + r[4] * y + r[5] * z + t[1];
     float w = r[6] * x + r[7] * y + r[8] * z + t[2];
     float column = u * (1.0f / SPACING), row = v * (1.0f / SPACING);
-    int usable = exists && is_return(x, y, z);
     int inside = column >= 0.0f && column < COLUMNS && row >= 0.0f && row < ROWS && fabs(w) < FARTHEST_HEIGHT;
-    int node = usable && inside ? (int)row * COLUMNS + (int)column : -1;
+    int node = is_return(x, y, z) && inside ? (int)row * COLUMNS + (int)column : -1;
     return FLOAT4(u - ((float)(int)column + 0.5f) * SPACING, v - ((float)(int)row + 0.5f) * SPACING, w,
                   FLOAT_OF((uint)node));
 }
@@ -40,7 +39,7 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOB
         read_points(points, begin, count, tile);
         BARRIER();
         int i = begin + LOCAL_ID;
-        float4 point = locate_point(frame, tile[3 * LOCAL_ID], tile[3 * LOCAL_ID + 1], tile[3 * LOCAL_ID + 2], i < count);
+        float4 point = locate_point(frame, tile[3 * LOCAL_ID], tile[3 * LOCAL_ID + 1], tile[3 * LOCAL_ID + 2]);
         int place = count_into_cell(counts + SLOT * NODES, (int)BITS_OF(point.w));
         if (i < count) {
             located[SLOT * capacity + i] = point;
@@ -52,7 +51,7 @@ KERNEL locate(GLOBAL const Frame *frames, GLOBAL const float *input_buffer, GLOB
     located += SLOT * capacity, rank += SLOT * capacity, counts += SLOT * NODES;
     int last = -1, begin = chunk_begin(GLOBAL_ID, count), end = begin;  // of the points in node `last`
     FOR_EACH(i, count) {
-        float4 point = locate_point(frame, points[3 * i], points[3 * i + 1], points[3 * i + 2], 1);
+        float4 point = locate_point(frame, points[3 * i], points[3 * i + 1], points[3 * i + 2]);
         int node = (int)BITS_OF(point.w);
         if (node != last) {
             rank_run(counts, rank, last, begin, i);

@@ -33,8 +33,7 @@ KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *doubts, GLOB
     if (!(frames[SLOT].wanted & LAYERS)) return;
     FOR_EACH(node, NODES) {
         if (doubts[SLOT * NODES + node].x <= KNOWN_VARIANCE) ATOMIC_ADD(&sizes[NODES], 1);
-        int root = clean[SLOT * NODES + node] < 0 ? -1 : root_of(clean + SLOT * NODES, node);
-        clean[SLOT * NODES + node] = root;
+        int root = flatten(clean + SLOT * NODES, node);
         if (root >= 0) ATOMIC_ADD(&sizes[root], 1);
     }
 }
