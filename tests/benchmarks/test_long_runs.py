@@ -78,4 +78,5 @@ def test_a_sound_frame_holds_numbers_alone(frame):
     assert is_valid(frame)
     for name in ("elevation", "variance", "ground_probability", "height_above_ground", "slope"):
         assert not is_valid(spoilt(name)), name
+    assert not is_valid(replace(frame, ground_probability=frame.ground_probability + np.float32(1e-6)))
     assert not is_valid(replace(frame, elevation=np.full_like(frame.elevation, np.nan)))

@@ -157,3 +157,12 @@ def test_the_clearance_is_the_vehicles(name):
     points = np.concatenate([ground_points(), column(8.1, 2.1, [3.0, 4.0])])
     label = engines.engine(name, config).frame(engines.given(config, points)).label
     assert label[-2:].tolist() == [Label.OBSTACLE, Label.OVERHANG]
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_point_on_the_surface_is_ground_with_certainty(name):
+    """The probability is 1 and not more; the CPU computes it by a series that exceeds 1 there."""
+    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
+    output = engines.engine(name, config).frame(engines.given(config, ground_points() + [0.0, 0.0, 0.5]))
+    assert (output.height_above_ground == 0).any()
+    assert output.ground_probability.max() == 1
