@@ -163,6 +163,8 @@ def test_the_clearance_is_the_vehicles(name):
 def test_a_point_on_the_surface_is_ground_with_certainty(name):
     """The probability is 1 and not more; the CPU computes it by a series that exceeds 1 there."""
     config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
-    output = engines.engine(name, config).frame(engines.given(config, ground_points() + [0.0, 0.0, 0.5]))
+    points = ground_points()
+    points[:, 2] = 0.5
+    output = engines.engine(name, config).frame(engines.given(config, points))
     assert (output.height_above_ground == 0).any()
     assert output.ground_probability.max() == 1
