@@ -113,6 +113,8 @@ SUBJECTS = {
     "core/timing.py": ("test_pipeline.py",),
     "core/traversability.py": ("test_traversability.py",),
     "viewer": ("viewer",),
+    "viewer/colouring.py": ("viewer/test_colouring.py",),
+    "viewer/scene.py": ("viewer/test_camera.py", "viewer"),
     "viewer/drape.py": ("viewer/test_drape.py", "viewer/test_tone.py"),
 }
 
