@@ -182,6 +182,7 @@ def live_soak(
     seconds: Annotated[float, typer.Option(min=1, help="Length of the run.")] = 300.0,
     rate: Annotated[float, typer.Option(min=0.1, max=1000, help="Scans per second of the publisher.")] = 30.0,
     seed: Annotated[int, typer.Option(help="Of the moments when publisher and master are killed.")] = 1,
+    restarts: Annotated[bool, typer.Option(help="Kill and restart publisher and master.")] = True,
     configuration: Annotated[Path, typer.Option("--config", "-c")] = Path("scripts/soak.yaml"),
     as_json: Json = False,
 ) -> None:
@@ -190,7 +191,7 @@ def live_soak(
     from benchmarks.soak import growth
     from roadbed.bench.timing import report
 
-    rows = list(live_soak_rows(transport, seconds, rate, seed, configuration))
+    rows = list(live_soak_rows(transport, seconds, rate, seed, configuration, restarts))
     last = rows[-1]
     facts = {f"{name}_growth": growth(rows, name) for name in ("memory_mb", "handles", "threads")}
     facts["hours_for_a_day"] = round(DAY_SCANS * last["seconds"] / max(last["labelled"], 1) / 3600, 1)

@@ -67,12 +67,18 @@ class Seen:
 
 
 def live_soak_rows(
-    transport: str, seconds: float, rate: float, seed: int, config: Path, samples: int = 30
+    transport: str,
+    seconds: float,
+    rate: float,
+    seed: int,
+    config: Path,
+    restarts: bool = True,
+    samples: int = 30,
 ) -> Iterator[dict[str, Any]]:
     """A row per sample: scans labelled so far, invalid results, restarts, and the resources of the process."""
     if transport not in ("stream", "ros1", "dds"):
         raise InputError(f"transport {transport!r}: expected stream, ros1 or dds")
-    run = _Running(transport, rate, random.Random(seed), config)
+    run = _Running(transport, rate, random.Random(seed), config, restarts)
     with ExitStack() as ends:
         ends.callback(run.close)
         begin = monotonic()
@@ -95,8 +101,9 @@ def live_soak_rows(
 class _Running:
     """The stream or a node, with a publisher and for ROS 1 a master that are killed and started again."""
 
-    def __init__(self, transport: str, rate: float, chance: random.Random, config: Path) -> None:
+    def __init__(self, transport: str, rate: float, chance: random.Random, config: Path, restarts: bool) -> None:
         self._transport, self._rate, self._chance = transport, rate, chance
+        self._alive_s = _ALIVE_S if restarts else (1e9, 1e9)
         self.seen, self.publishers, self.masters = Seen(), 0, 0
         self._ends, self._begin = ExitStack(), monotonic()
         self._publisher: subprocess.Popen | _Thread | None = None
@@ -168,7 +175,7 @@ class _Running:
             self._publisher = None
             self._next["publisher"] = monotonic() + self._chance.uniform(*_ABSENT_S)
             return
-        self._next["publisher"] = monotonic() + self._chance.uniform(*_ALIVE_S)
+        self._next["publisher"] = monotonic() + self._chance.uniform(*self._alive_s)
         self.publishers += 1
         start = 1000.0 + (monotonic() - self._begin) * max(self._rate * _STEP_S, 1.0) + 100.0 * self.publishers
         if self._transport == "stream":
@@ -185,7 +192,7 @@ class _Running:
             self._master = None
             self._next["master"] = monotonic() + self._chance.uniform(*_ABSENT_S)
             return
-        self._next["master"] = monotonic() + self._chance.uniform(*_ALIVE_S)
+        self._next["master"] = monotonic() + self._chance.uniform(*self._alive_s)
         self.masters += 1
         words = ["/usr/bin/rosmaster", "--core", "-p", str(port)]
         environment = os.environ | {"PATH": f"/usr/bin:{os.environ['PATH']}"}
