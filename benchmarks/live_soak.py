@@ -114,6 +114,7 @@ class _Running:
                 Config.load(config).with_changes(live={"when_full": "wait"}), on_result=self._take_result
             )
             self._stream.warm_up()
+            _drive()  # simulated before the time counts
             self._ends.enter_context(self._stream)
             self.process = os.getpid()
         else:
