@@ -33,6 +33,9 @@ EXPLAINED = (
     ("ground/cloud/start_surface.py", "size *= min(1.1", "smaller steps until cells hold enough points"),
     ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
     ("warm_up/workload.py", "[1, -2, -1]", "kernels are compiled for types, whatever the numbers"),
+    ("sources/formats/text_table.py", "np.arange(257)", "a byte is at most 255"),
+    ("simulate/scenes/mountain.py", "70.0, 1.2, 0.6", "another made-up hillside"),
+    ("outputs/report/comparison.py", "default=1", "of no pictures none is shown first"),
     ("outputs/maps/mesh.py", "3**31 - 1", "a mesh of 2,147,483,648 vertices is more than a test can make"),
 )
 

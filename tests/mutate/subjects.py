@@ -96,6 +96,7 @@ SUBJECTS = {
     "pipeline.py": ("test_pipeline.py",),
     "io": ("io", "sources/formats/test_npy.py", "sources/test_expansion.py"),
     "simulate": ("simulate",),
+    "simulate/objects.py": ("simulate/test_objects.py", "simulate/test_scenes.py"),
     "simulate/scenes": ("simulate/test_scenes.py", "simulate/test_terrain.py"),
     "simulate/sensors.py": ("simulate/test_sensors.py", "simulate/test_sequence.py"),
     "sources": ("sources",),
