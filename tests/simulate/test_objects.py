@@ -11,7 +11,8 @@ from roadbed.simulate.objects import CYLINDER, ELLIPSOID, Part
 
 KINDS = {
     "car": (), "truck": (), "cyclist": (), "pedestrian": (), "wall": (6.0,), "guard_rail": (), "pole": (), "sign": (),
-    "tree": (), "bush": (), "bridge": (12.0,), "tunnel": (11.0,), "low_box": (), "stone": (), "tyre": (), "kerb_stone": (),
+    "tree": (), "bush": (), "bridge": (12.0,), "tunnel": (11.0,), "low_box": (), "stone": (),
+    "tyre": (), "kerb_stone": (),
 }  # fmt: skip
 
 
