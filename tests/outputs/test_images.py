@@ -21,7 +21,6 @@ from roadbed.outputs.images.decoration import _anchors_around, round_length
 from roadbed.outputs.images.notebook import _grid_figure
 from roadbed.outputs.images.palette import label_image
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scan import draw_scan
 from roadbed.outputs.images.scene3d import _faded, chase_camera, ground_view, occupancy_view, raw_view
 from roadbed.outputs.images.vehicle import LENGTH, WIDTH, height_at, outline
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
@@ -203,22 +202,6 @@ def test_a_single_moving_object_is_labelled_with_its_speed():
 def test_texts_are_centred_above_below_and_beside_a_box():
     places = [place for place, _ in _anchors_around(Bbox([[10, 20], [30, 60]]), gap=3)]
     assert places == [(20, 63), (20, 17), (33, 40), (7, 40)]
-
-
-def test_a_scan_is_drawn_in_the_colours_of_every_other_image(tmp_path):
-    ground = ground_frame()
-    label = ground.label.copy()
-    label[:200] = Label.LOW_OUTLIER
-    draw_scan(ground.scan, label, tmp_path / "scan.png", reach=25)
-    image = np.asarray(Image.open(tmp_path / "scan.png").convert("RGB"))
-    for colour in (palette.GROUND, palette.OBSTACLE, palette.OVERHANG, palette.LOW_OUTLIER):
-        assert pixels_of(image, colour, 3) > 100
-    coloured = image[np.ptp(image.astype(int), axis=-1) > 60].reshape(-1, 3)
-    known = np.stack([palette.rgb(colour) for _, colour in palette.LABELS.values()]).astype(int)
-    # Pixels at the rim of a point are mixed with white: their hue is what counts.
-    hues = np.array([255 - known[k] for k in range(len(known))]) / np.linalg.norm(255 - known, axis=1)[:, None]
-    seen = (255 - coloured) / np.linalg.norm(255 - coloured.astype(int), axis=1)[:, None]
-    assert ((seen @ hues.T).max(axis=1) > 0.98).mean() > 0.95
 
 
 def test_overview_has_three_steps():
