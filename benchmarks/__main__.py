@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.live_soak_command import live_soak
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
@@ -18,6 +19,7 @@ from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
 from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app.command("live-soak")(live_soak)
 
 
 @app.command("strays")

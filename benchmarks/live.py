@@ -91,25 +91,25 @@ def _through_stream(scans: list[Scan], rate: float, backend: str, delays: Delays
         on_result=lambda live: delays.answer("occupancy", live.result.scan.time or 0.0),
     )
     stream.warm_up()
-    before = _seconds_of(os.getpid())
+    before = processor_seconds(os.getpid())
     with stream:
         _paced(scans, rate, delays, stream.push)
-    return _seconds_of(os.getpid()) - before
+    return processor_seconds(os.getpid()) - before
 
 
 def _through_node(scans: list[Scan], rate: float, backend: str, delays: Delays, transport: str) -> float:
     """Processor seconds of the node, a process of its own; this one publishes and listens, so it has both clocks."""
     options = ["/points", "--odometry", "/odom", "--on-road", "--backend", backend]
     command = ["ros1", *options] if transport == "ros1" else ["ros2", *options, "--reliable"]
-    graph = _graph(transport)
+    graph = graph_of(transport)
     node = subprocess.Popen([sys.executable, "-m", "roadbed", *command], stdout=subprocess.PIPE, text=True)
     try:
         assert node.stdout is not None
         if not any("Ctrl+C" in line for line in _lines(node.stdout)):
             raise DeviceError(f"bench live: the node did not start: {' '.join(command)}")
-        before = _seconds_of(node.pid)
+        before = processor_seconds(node.pid)
         _play(graph, scans, rate, delays)
-        return _seconds_of(node.pid) - before
+        return processor_seconds(node.pid) - before
     finally:
         node.send_signal(signal.SIGINT)
         node.wait(_PATIENCE_S)
@@ -125,11 +125,12 @@ def _lines(stream: Any) -> Iterator[str]:
             return
 
 
-def _graph(transport: str) -> Transport:
+def graph_of(transport: str, name: str = "roadbed_bench") -> Transport:
+    """This process as a node on the graph of ROS 1 or DDS."""
     if transport == "ros1":
         from roadbed.live.ros1 import Ros1
 
-        return Ros1("roadbed_bench")
+        return Ros1(name)
     from roadbed.live.dds import Dds
 
     return Dds(reliable=True)
@@ -180,7 +181,7 @@ def _number(time: float) -> int:
     return round(time * 1000)
 
 
-def _seconds_of(process: int) -> float:
+def processor_seconds(process: int) -> float:
     """Processor seconds of a process so far; compiling and starting are over when the first scan is sent."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

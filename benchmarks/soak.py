@@ -44,7 +44,7 @@ def soak_rows(
             start, spent = perf_counter(), process_time()
             result = pipeline(scan)
             window.add(result, perf_counter() - start, process_time() - spent)
-        yield {"frames": int(end), **window.row(), **_resources()}
+        yield {"frames": int(end), **window.row(), **resources()}
 
 
 class Window:
@@ -87,11 +87,11 @@ def _endless(scans: list[Scan]) -> Iterator[Scan]:
         index += 1
 
 
-def _resources() -> dict[str, Any]:
-    """Memory, open files and threads of this process, where the system tells."""
+def resources(process: int | str = "self") -> dict[str, Any]:
+    """Memory, open files and threads of a process, where the system tells."""
     try:
-        resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-        count = {name: len(os.listdir(f"/proc/self/{folder}")) for name, folder in _COUNTED.items()}
+        resident = int(Path(f"/proc/{process}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+        count = {name: len(os.listdir(f"/proc/{process}/{folder}")) for name, folder in _COUNTED.items()}
     except OSError:
         return {"memory_mb": None, **dict.fromkeys(_COUNTED)}
     return {"memory_mb": round(resident / 2**20, 1), **count}

@@ -12,10 +12,11 @@ KNOWN_SIGMA = Config().ground.stcrf.known_sigma  # m; beyond it an elevation cou
 
 
 def is_valid(frame: GroundFrame) -> bool:
-    """Ground was found, every variance and probability is a number, elevations are missing only where the variance is
-    large, and heights only with their label."""
+    """Ground was found, every variance is a number, every probability lies in 0..1, elevations are missing only where
+    the variance is large, and heights only with their label."""
     known = np.isfinite(frame.elevation)
-    numbers = np.isfinite(frame.variance).all() and np.isfinite(frame.ground_probability).all()
+    chances = (frame.ground_probability >= 0) & (frame.ground_probability <= 1)
+    numbers = np.isfinite(frame.variance).all() and chances.all()
     unknown_heights = np.isnan(frame.height_above_ground) <= (frame.label == Label.UNKNOWN)
     lost = frame.variance[~known] < 0.99 * KNOWN_SIGMA**2
     return bool(

@@ -8,6 +8,7 @@ import pickle
 import numpy as np
 import pytest
 
+from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose, rotation_to_level
 
 
@@ -47,6 +48,14 @@ def test_a_pose_survives_another_process(poses):
     again = pickle.loads(pickle.dumps(poses[0] @ poses[1]))
     assert again.numbers == (poses[0] @ poses[1]).numbers
     np.testing.assert_array_equal(again.rotation, (poses[0] @ poses[1]).rotation)
+
+
+@pytest.mark.parametrize("axis", range(3))
+def test_a_place_beyond_the_moon_is_refused(axis):
+    place = np.zeros(3)
+    place[axis] = -2e9
+    with pytest.raises(InputError, match=r"within 1e\+09 m of the origin, found 2e\+09 m"):
+        Pose(np.eye(3), place)
 
 
 def test_a_plane_is_turned_level():

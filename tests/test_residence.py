@@ -6,12 +6,13 @@ from __future__ import annotations
 import pickle
 from copy import copy
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import roadbed
-from roadbed.core.device_arrays import DeviceArray
+from roadbed.core.device_arrays import DeviceArray, lies_on_device
 from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
@@ -166,3 +167,10 @@ def test_names_that_are_no_results_are_explained(tmp_path):
     with pytest.raises(ConfigError, match="a long-term map needs all of them"):
         roadbed.Pipeline(fields=("masses",), map_folder=tmp_path)
     assert set(FIELDS) >= {"masses", "objects"}
+
+
+@pytest.mark.parametrize(("kind", "on_device"), [(1, False), (3, False), (11, False), (2, True), (10, True), (4, True)])
+def test_memory_that_the_host_can_read_is_not_on_a_device(kind, on_device):
+    """By the numbers of DLPack: ordinary and pinned memory, CUDA, ROCm and OpenCL."""
+    array = SimpleNamespace(__dlpack_device__=lambda: (kind, 0))
+    assert lies_on_device(array) == on_device

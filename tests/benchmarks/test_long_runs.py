@@ -16,6 +16,7 @@ from benchmarks.masses import mass_rows
 from benchmarks.soak import growth
 from benchmarks.validity import is_valid
 from roadbed import GroundFilter
+from tests.conftest import ROOT
 from tests.devices import DRIVERS, backend
 
 
@@ -35,6 +36,14 @@ def test_a_soak_watches_memory_latency_and_soundness(tmp_path):
         assert row["information"] > 0
         assert row["mass_error"] < 1e-4
     assert (tmp_path / "soak.png").stat().st_size > 10_000
+
+
+def test_live_operation_in_fast_motion_counts_results_and_restarts():
+    out = bench("live-soak", "--seconds", "3", "--config", str(ROOT / "scripts/soak.yaml"))
+    last = out["rows"][-1]
+    assert (last["invalid"], last["wrong"], last["publishers"]) == (0, "", 1)
+    assert last["labelled"] == last["grids"] > 0
+    assert out["hours_for_a_day"] > 0
 
 
 def test_growth_compares_the_end_with_the_beginning_after_it_has_settled():
@@ -78,4 +87,5 @@ def test_a_sound_frame_holds_numbers_alone(frame):
     assert is_valid(frame)
     for name in ("elevation", "variance", "ground_probability", "height_above_ground", "slope"):
         assert not is_valid(spoilt(name)), name
+    assert not is_valid(replace(frame, ground_probability=frame.ground_probability + np.float32(1e-6)))
     assert not is_valid(replace(frame, elevation=np.full_like(frame.elevation, np.nan)))

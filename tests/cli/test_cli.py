@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line as a user runs it: a real process, its streams and its exit status."""
 
+import io
 import json
 import re
 import signal
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import yaml
 
-from roadbed.cli.screen import until_stopped
+from roadbed.cli.screen import progress, until_stopped
 from roadbed.config import Config
 from roadbed.config.ground import StcrfConfig
 from tests.cli.process import one_line_and_status_2, roadbed
@@ -192,3 +193,15 @@ def test_a_signal_asks_a_command_to_end_and_nohup_is_respected(number):
             assert not stopped.is_set()
     finally:
         signal.signal(signal.SIGHUP, signal.SIG_DFL)
+
+
+def test_a_progress_bar_is_gone_when_the_work_is_done(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr(sys, "stderr", screen)
+    assert list(progress([1, 2], "counting")) == [1, 2]
+    assert "counting" in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[2K")  # the line of the bar is erased

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 
-from roadbed.cli.describe import describe, recognised
+from roadbed import Scan
+from roadbed.cli.describe import describe, recognised, sensor_guess
 from roadbed.sources import open_source
 from tests.cli.process import roadbed
 
@@ -38,6 +40,12 @@ def test_a_capture_has_beams_a_rate_and_needs_poses_to_deskew(real_data):
     assert facts["rate_hz"] == pytest.approx(10, abs=1)
     assert not facts["poses"]
     assert facts["deskew"].startswith("with --odometry kiss-icp, or poses: points from -0.")
+
+
+def test_the_field_of_view_is_that_of_the_points():
+    bearing = np.radians(np.linspace(-35, 34.9, 500))
+    points = np.column_stack([20 * np.cos(bearing), 20 * np.sin(bearing), np.zeros(500)]).astype(np.float32)
+    assert "elevation 0 to 0 degrees, 70 degrees around, 99% within 20 m" in sensor_guess(Scan(points))
 
 
 def test_a_bag_lists_topics_frames_and_transforms(tmp_path):

@@ -58,6 +58,9 @@ def test_each_mistake_counts_once():
     assert out["split_percent"] == 100
     assert out["extent_within_25_percent"] == 100
     assert frames(lambda k: [obj(1, 0.5 * k, 0.0, (2.0, 2.0))])["extent_within_25_percent"] == 0
+    # In its first second the extent of an object is not scored.
+    growing = frames(lambda k: [obj(1, 0.5 * k, 0.0, (2.0, 2.0) if k < 10 else (4.0, 2.0))])
+    assert growing["extent_within_25_percent"] == 100
 
 
 def test_a_mover_that_cannot_be_seen_is_neither_missed_nor_false():

@@ -10,7 +10,7 @@ import roadbed
 from roadbed.config import Config
 from roadbed.core.frames import Label, Scan
 from roadbed.core.geometry import Pose
-from roadbed.ground.ego.ego_mask import EgoMask
+from roadbed.ground.ego.ego_mask import ACROSS, ALONG, PER_METRE, EgoMask
 from roadbed.ground.ego.ego_mask_cpu import copy_without, count_scan, mark_inside
 from roadbed.runtime.cpu_backend import CpuBackend
 
@@ -85,6 +85,10 @@ def test_what_travels_along_is_found_and_walls_and_posts_are_not():
     assert box.rear == pytest.approx(-1.05, abs=0.2)
     assert box.left == pytest.approx(1.25, abs=0.2)
     assert box.right == pytest.approx(-1.25, abs=0.2)
+    # 5 cm beyond the edge of the outermost cell.
+    for edge, end in ((box.front, ALONG), (-box.rear, ALONG), (box.left, ACROSS), (-box.right, ACROSS)):
+        cells = (end - (edge - 0.05)) * PER_METRE
+        assert cells == pytest.approx(round(cells), abs=1e-6)
     nothing = EgoMask(Config().vehicle, CpuBackend())
     for scan in scans(road(rng, [posts(rng), wall()]), body=np.zeros((0, 3))):
         nothing.update(scan, MOUNT)

@@ -157,3 +157,22 @@ def test_the_clearance_is_the_vehicles(name):
     points = np.concatenate([ground_points(), column(8.1, 2.1, [3.0, 4.0])])
     label = engines.engine(name, config).frame(engines.given(config, points)).label
     assert label[-2:].tolist() == [Label.OBSTACLE, Label.OVERHANG]
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_a_point_on_the_surface_is_ground_with_certainty(name):
+    """The probability is 1 and not more; the CPU computes it by a series that exceeds 1 there."""
+    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
+    points = ground_points()
+    points[:, 2] = 0.5
+    output = engines.engine(name, config).frame(engines.given(config, points))
+    assert (output.height_above_ground == 0).any()
+    assert output.ground_probability.max() == 1
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(("height", "label"), [(1.3, Label.GROUND), (1.2999, Label.OBSTACLE)])
+def test_returns_from_the_top_of_structures_upwards_are_none(name, height, label):
+    """On flat ground at 0 a point has its own height exactly, also one at the limit."""
+    points = np.concatenate([ground_points(), column(8.1, 2.1, [height])])
+    assert labels_of(name, points, column(8.1, 2.1, [0.35]), "clear") == [label]

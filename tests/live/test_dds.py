@@ -92,6 +92,27 @@ def test_sockets_hold_as_much_of_a_cloud_as_the_system_lets_them(domain):
         assert size >= 2 * min(allowed, 4 << 20)  # Linux doubles what it is asked for, for its own bookkeeping
 
 
+# The ports of twelve other participants are taken.
+CROWDED = """
+import os, socket
+from roadbed.live.dds import Dds
+first = 7400 + 250 * int(os.environ["ROS_DOMAIN_ID"]) + 10
+taken = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(12)]
+for index, one in enumerate(taken):
+    one.bind(("", first + 2 * index))
+joined = Dds()
+print(joined.address)
+joined.close()
+"""
+
+
+def test_more_processes_than_cyclone_dds_expects_join_on_one_machine(domain):
+    """Ten by default."""
+    process = domain.start("crowded", sys.executable, "-c", CROWDED)
+    assert process.wait(PATIENCE) == 0, domain.said("crowded")
+    assert "on loopback" in domain.said("crowded")
+
+
 JOINED = """
 import sys
 from roadbed.live.dds import Dds

@@ -192,6 +192,11 @@ def test_a_crop_keeps_what_lies_inside(tmp_path):
     assert len(places) > 200
     assert ((places[:, :2] >= (0, -100)) & (places[:, :2] < (40, -60))).all()
     assert 0 < sum((tile.occupied > 0).sum() for key in part.cell_keys if (tile := part.cells(key))) < 100
+    seen = [
+        sum(((t := reader.cells(key)).occupied + t.free > 0).sum() for key in reader.cell_keys)
+        for reader in (part, stored)
+    ]
+    assert 0 < seen[0] < seen[1]
     with pytest.raises(InputError, match="nothing is known within"):
         crop_map(stored, lambda: new_map_folder(tmp_path / "none", []), (1000.0, 1040.0), (0.0, 1.0))
     assert not (tmp_path / "none").exists()

@@ -9,17 +9,20 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from threading import Condition
+from threading import Lock
 
 from tests.conftest import ROOT
 from tests.mutate.aimed import AIMED
-from tests.mutate.baseline import Baseline
+from tests.mutate.baseline import Baseline, concerns, files_of, words_of
 from tests.mutate.drawn import drawn
 from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results, told
 from tests.mutate.tree import Tree
 
-_TIMES = 6  # what the tests take without it, after which a mutation is stopped: it may have made a loop endless
+# A test that ran this many times as long as without the mutation, and the time to compile, counts as endless.
+_TIMES, _COMPILE_S = 6, 60.0
+# Tests of several processes, which a busy machine can turn red: they must do so twice.
+_WITH_PROCESSES = ("tests/batch", "tests/cli", "tests/live", "tests/viewer")
 
 
 def main() -> int:
@@ -47,7 +50,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=6000.0, help="what is not done by then has no result")
     parser.add_argument("--jobs", type=int, default=1, help="mutations at a time, each in a copy of its own")
-    parser.add_argument("--patience", type=float, default=180.0, help="s that a mutation may take to compile, besides")
+    parser.add_argument("--patience", type=float, default=900.0, help="s after which a mutation is stopped")
     parser.add_argument("--shard", default="1/1", help="2/3: the second of three parts, the others run elsewhere")
     parser.add_argument("--only", choices=["aimed", "drawn"])
     parser.add_argument("--match", default="", help="a part of the path or of the changed text")
@@ -67,84 +70,95 @@ class Campaign:
     def __init__(self, options: argparse.Namespace, results: Results) -> None:
         self._results, self._patience = results, options.patience
         self._end = time.monotonic() + 60 * options.minutes
-        self._longest_look = min(900.0, 24 * options.minutes)  # s; a file that takes most of it counts for nothing
         kernels = options.work / "kernels"
         threads = max(2, (os.cpu_count() or 2) // options.jobs)
         self._trees = [Tree(options.work / f"tree-{number}", kernels, threads) for number in range(options.jobs)]
         self._baseline = Baseline(options.work / "baseline.jsonl")
-        self._files: list[str] = []
         self._waiting: list[Mutation] = []
-        self._news = Condition()
+        self._news = Lock()
 
     def run(self, mutations: list[Mutation]) -> None:
-        self._files, self._waiting = self._baseline.missing(mutations), list(mutations)
-        print(f"{len(mutations)} mutations, {len(self._files)} files of tests to run without them first", flush=True)
+        self._waiting = sorted(mutations, key=_cost)
+        begin = time.monotonic()
+        self._trees[0].python("-m", "roadbed", "warm-up")
         with ThreadPoolExecutor(len(self._trees)) as pool:
+            list(pool.map(lambda tree: tree.take_kernels(self._trees[0]), self._trees[1:]))
+            print(f"{len(mutations)} mutations; kernels after {time.monotonic() - begin:.0f} s", flush=True)
             for done in [pool.submit(self._work, tree) for tree in self._trees]:
                 done.result()
-        green, others = self._baseline.counts()
-        print(f"{green} tests are green here, {others} are not and count for nothing", flush=True)
 
     def _work(self, tree: Tree) -> None:
-        while (task := self._next()) is not None:
-            if isinstance(task, Mutation):
-                self._judge(tree, task)
-            else:
-                self._look(tree, task)
-
-    def _next(self) -> str | Mutation | None:
-        """A file to run without a change; else, of the mutations whose files have run, that with the fewest tests."""
-        with self._news:
-            while time.monotonic() < self._end:
-                if self._files:
-                    return self._files.pop(0)
-                ready = [m for m in self._waiting if not self._baseline.missing([m])]
-                if ready:
-                    task = min(ready, key=lambda m: self._baseline.seconds(self._baseline.chosen(m)[0]))
-                    self._waiting.remove(task)
-                    return task
-                if not self._waiting:
-                    break
-                self._news.wait(1.0)
-        return None
-
-    def _look(self, tree: Tree, file: str) -> None:
-        begin = time.monotonic()
-        said = tree.run([file], min(begin + self._longest_look, self._end))
-        if time.monotonic() < self._end:
+        while time.monotonic() < self._end:
             with self._news:
-                self._baseline.add(file, said.tests or {file: ("failed", 0.0)})
-                self._news.notify_all()
-            print(f"{time.monotonic() - begin:5.0f} s  {file}", flush=True)
-
-    def _judge(self, tree: Tree, mutation: Mutation) -> None:
-        begin = time.monotonic()
-        chosen, missing = self._baseline.chosen(mutation)
-        limit = begin + self._patience + _TIMES * self._baseline.seconds(chosen)
-        by: str | None = None
-        if chosen:
-            with tree.changed(mutation):
-                by = self._red(tree, chosen, min(limit, self._end))
-            if by is not None and time.monotonic() > self._end:
+                if not self._waiting:
+                    return
+                mutation = self._waiting.pop(0)
+            begin = time.monotonic()
+            what, by = self._judge(tree, mutation, begin + self._patience)
+            if what == "open" and time.monotonic() > self._end:
                 return  # stopped by the campaign's end, not by a test
-        what = "noticed" if by else "not runnable" if not chosen else "open" if missing else "survived"
-        seconds = time.monotonic() - begin
-        with self._news:
-            self._results.add(mutation, what, by or (f"{missing} tests do not run here" if missing else ""), seconds)
-            print(f"{seconds:5.0f} s  {what:12} {mutation.path}: {told(mutation)}  {by or ''}", flush=True)
+            seconds = time.monotonic() - begin
+            with self._news:
+                self._results.add(mutation, what, by, seconds)
+                print(f"{seconds:5.0f} s  {what:12} {mutation.path}: {told(mutation)}  {by}", flush=True)
 
-    def _red(self, tree: Tree, chosen: list[str], end: float) -> str | None:
-        """The test that notices, twice: one that fails by chance, or because the machine is busy, is passed over."""
-        while chosen:
-            by = tree.run(_files(chosen), end, chosen).red
-            if by not in chosen or tree.run(_files([by]), end, [by]).red:
-                return by
-            chosen = chosen[chosen.index(by) + 1 :]
-        return None
+    def _judge(self, tree: Tree, mutation: Mutation, end: float) -> tuple[str, str]:
+        """What became of a mutation, and why: a test notices it that is red with it and green without it."""
+        end = min(end, self._end)
+        names, words = [f"tests/{test}" for test in mutation.tests], words_of(mutation)
+        passed: set[str] = set()
+        skipped: set[str] = set()
+        while True:
+            red_anyway = self._baseline.red(mutation)
+            files = [file for file in files_of(mutation) if file not in red_anyway | skipped]
+            if not files:
+                return "not runnable", f"{len(skipped | red_anyway)} tests do not run here"
+            with tree.changed(mutation):
+                said = tree.run(files, end, names, words, passed | skipped | red_anyway)
+                stopped = time.time()
+            passed |= {test for test, (outcome, _) in said.tests.items() if outcome == "passed"}
+            skipped |= {test for test, (outcome, _) in said.tests.items() if outcome == "skipped"}
+            by = said.red
+            if by is None:
+                break
+            if by not in said.tests:
+                return ("noticed", by) if said.status is not None else ("open", by)
+            outcome, seconds = self._without(tree, by)
+            if outcome != "passed":
+                continue
+            if said.status is None:  # stopped: a loop without an end, or a slow machine
+                long = stopped - said.tests[by][1] > _TIMES * seconds + _COMPILE_S
+                return ("noticed" if long else "open"), "the time limit"
+            if not by.startswith(_WITH_PROCESSES):
+                return "noticed", by
+            with tree.changed(mutation):
+                again = tree.run([by.split("::")[0]], min(time.monotonic() + self._patience, self._end), [by])
+            if again.red and again.status is not None:
+                return "noticed", by
+            if again.status is None:
+                return "open", "the time limit"
+            passed.add(by)  # by chance, or because the machine was busy
+        missing = len({test for test in skipped if concerns(mutation, test)} | red_anyway)
+        if not passed:
+            return "not runnable", f"{missing} tests do not run here"
+        return ("open", f"{missing} tests do not run here") if missing else ("survived", "")
+
+    def _without(self, tree: Tree, test: str) -> tuple[str, float]:
+        """What a test says of the unchanged code, and its seconds."""
+        known = self._baseline.of(test)
+        if known is None:
+            said = tree.run([test.split("::")[0]], self._end, [test])
+            known = said.tests.get(test, ("failed", 0.0))
+            if time.monotonic() < self._end:
+                with self._news:
+                    self._baseline.add(test, *known)
+        return known
 
 
-def _files(tests: list[str]) -> list[str]:
-    return list(dict.fromkeys(test.split("::")[0] for test in tests))
+def _cost(mutation: Mutation) -> tuple[bool, int]:
+    """Sorts the quickest first: what compiles nothing, then what has few tests."""
+    compiles = mutation.path.endswith("_cpu.py") or mutation.path.startswith(("kernels/", "simulate/"))
+    return compiles, sum((ROOT / file).stat().st_size for file in files_of(mutation))
 
 
 if __name__ == "__main__":

@@ -102,6 +102,7 @@ MOUNTING = [
         ("_OUTLIER_GAP = F(0.3)", "_OUTLIER_GAP = F(1000)"),
     ),
     *_of("ground/mounting/estimator.py", ("ground/test_mounting.py",), ("elif len(self._planes) < _FIRST_SCANS:", "elif len(self._planes) <= _FIRST_SCANS:")),
+    *_of("ground/stcrf/labels/heights_cpu.py", ("ground/test_label_rules.py",), ("(d < model.STRUCTURE_TOP)", "(d <= model.STRUCTURE_TOP)")),
     *_of("ground/stcrf/labels/vote_cpu.py", ("ground/test_vote.py",), ("for height in range(U(3)):", "for height in range(U(2)):")),
     *_of("ground/mounting/estimator.py", _FIT, ("Plane(height / math.sqrt(1 + slope_x**2 + slope_y**2), slope_x", "Plane(height, slope_x")),
     *_of("ground/mounting/estimator.py", ("config/test_presets.py",), ("if not (self.config.estimate or self.config.is_given):", "if False:")),

@@ -1,84 +1,81 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests say of the code as it is, here: which of them run at all, and how long each takes."""
+"""Which tests a mutation is judged by, and what these tests say of the unchanged code on this machine."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from tests.conftest import ROOT
 from tests.mutate.mutation import Mutation
+from tests.mutate.plugin import is_part
 
 # Tests that use a device say so in their names; a kernel for devices can turn no other test red.
 _DEVICE = ("opencl", "device", "cuda", "kernel")
+_NO_SUBJECT = {"cpu", "device", "test"}  # words of file names that do not say what a file is about
 
 
 class Baseline:
-    """By file of tests: what each test did and its seconds; made anew where the file has changed."""
+    """Outcome and seconds of tests without a mutation; asked for where a test is red, known until its file changes."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._files: dict[str, dict[str, tuple[str, float]]] = {}
+        self._tests: dict[str, tuple[str, float]] = {}
         for line in path.read_text().splitlines() if path.exists() else ():
             item = json.loads(line)
-            if item["digest"] == _digest(item["file"]):
-                self._files[item["file"]] = item["tests"]
+            if item["digest"] == _digest(item["test"]):
+                self._tests[item["test"]] = (item["outcome"], item["seconds"])
 
-    def missing(self, mutations: Iterable[Mutation]) -> list[str]:
-        """Files of tests that these mutations need and that have not been run here, those that take longest first."""
-        needed = {file for mutation in mutations for file in files_of(mutation)}
-        return sorted(needed - set(self._files), key=lambda file: -(ROOT / file).stat().st_size)
+    def of(self, test: str) -> tuple[str, float] | None:
+        return self._tests.get(test)
 
-    def add(self, file: str, tests: dict[str, tuple[str, float]]) -> None:
-        self._files[file] = tests
+    def add(self, test: str, outcome: str, seconds: float) -> None:
+        self._tests[test] = (outcome, seconds)
+        item = {"test": test, "digest": _digest(test), "outcome": outcome, "seconds": round(seconds, 2)}
         with self.path.open("a") as out:
-            out.write(json.dumps({"file": file, "digest": _digest(file), "tests": tests}) + "\n")
+            out.write(json.dumps(item) + "\n")
 
-    def chosen(self, mutation: Mutation) -> tuple[list[str], int]:
-        """Tests that are green here without the change, file by file and the fastest file first; how many are not."""
-        green: list[tuple[float, list[str]]] = []
-        missing = 0
-        for file in files_of(mutation):
-            wanted = {n: told for n, told in self._files.get(file, {}).items() if _concerns(mutation, n)}
-            passed = [name for name, (outcome, _) in wanted.items() if outcome == "passed"]
-            missing += len(wanted) - len(passed)
-            green.append((sum(wanted[name][1] for name in passed), passed))
-        return [name for _, names in sorted(green) for name in names], missing
-
-    def seconds(self, names: Iterable[str]) -> float:
-        return sum(self._files[name.split("::")[0]][name][1] for name in names)
-
-    def counts(self) -> tuple[int, int]:
-        """How many tests are green here, and how many are not."""
-        outcomes = [outcome for tests in self._files.values() for outcome, _ in tests.values()]
-        green = outcomes.count("passed")
-        return green, len(outcomes) - green
+    def red(self, mutation: Mutation) -> set[str]:
+        """Tests of this mutation that do not pass without it: they cannot judge it here."""
+        return {test for test, (outcome, _) in self._tests.items() if outcome != "passed" and concerns(mutation, test)}
 
 
 @cache
 def files_of(mutation: Mutation) -> list[str]:
-    """The files of tests, from the project's root, that a mutation names or that lie in the folders it names."""
+    """Test files, from the project's root, that the mutation names or that lie in folders it names; likely ones first.
+
+    Likely are files that share a word of their name with the changed file, and for kernels of devices their tests.
+    """
     found: dict[str, None] = {}
     for test in mutation.tests:
         place = ROOT / "tests" / test.split("::")[0]
-        for file in sorted(place.rglob("test_*.py")) if place.is_dir() else [place]:
+        inside = sorted(place.rglob("test_*.py"), key=lambda file: file.stat().st_size) if place.is_dir() else [place]
+        for file in inside:
             found[file.relative_to(ROOT).as_posix()] = None
-    return list(found)
+    folder, name = Path(mutation.path).parent.name, Path(mutation.path).stem
+    about, for_devices = _words(folder) | _words(name), mutation.path.endswith(".cl")
+    return sorted(found, key=lambda file: (for_devices and "device" not in file, not about & _words(Path(file).stem)))
 
 
-def _concerns(mutation: Mutation, name: str) -> bool:
-    named = any(_is_part(name, f"tests/{test}") for test in mutation.tests)
-    return named and (not mutation.path.endswith(".cl") or "::" not in name or any(word in name for word in _DEVICE))
+def words_of(mutation: Mutation) -> tuple[str, ...]:
+    """Words of which the name of a test must have one to be able to notice the mutation; none: every test can."""
+    return _DEVICE if mutation.path.endswith(".cl") else ()
 
 
-def _is_part(name: str, of: str) -> bool:
-    """Whether a test is in a folder, file or family of cases; a file that could not be read stands for its tests."""
-    return name == of or name.startswith((f"{of}/", f"{of}::", f"{of}[")) or of.startswith(f"{name}::")
+def concerns(mutation: Mutation, test: str) -> bool:
+    """Whether a test can judge a mutation; a file that could not be imported counts for its tests."""
+    names = tuple(f"tests/{name}" for name in mutation.tests)
+    if "::" not in test:
+        return is_part(test, names) or any(name.startswith(f"{test}::") for name in names)
+    return is_part(test, names) and (not words_of(mutation) or any(word in test for word in words_of(mutation)))
 
 
-def _digest(file: str) -> str:
-    path = ROOT / file
+def _words(name: str) -> set[str]:
+    return {word.rstrip("s") for word in name.split("_")} - _NO_SUBJECT
+
+
+def _digest(test: str) -> str:
+    path = ROOT / test.split("::")[0]
     return hashlib.sha256(path.read_bytes()).hexdigest()[:16] if path.exists() else ""

@@ -23,6 +23,20 @@ EXPLAINED = (
     ("simulate/cells.py", ">= 1:", "of two objects in one cell another one is named; which one is not promised"),
     ("simulate/ground_ray.py", "near < 1.0 or far", "a bound that is too careful: rays take longer and hit the same"),
     ("cli/bench.py", "tuple(rows[1])", "all rows have the same columns"),
+    ("bench/ground.py", "points[chosen] - jitter", "noise has no sign"),
+    ("ground/ego/ego_mask_device.py", "% _MOST_SCANS + 2", "any number that changes from scan to scan"),
+    (
+        "ground/stcrf/motion/grid_pose.py",
+        "is not None or (columns",
+        "without a step nothing leaves, without a map nothing is stored",
+    ),
+    ("ground/cloud/start_surface.py", "size *= min(1.1", "smaller steps until cells hold enough points"),
+    ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
+    ("warm_up/workload.py", "[1, -2, -1]", "kernels are compiled for types, whatever the numbers"),
+    ("sources/formats/text_table.py", "np.arange(257)", "a byte is at most 255"),
+    ("simulate/scenes/mountain.py", "70.0, 1.2, 0.6", "another made-up hillside"),
+    ("outputs/report/comparison.py", "default=1", "of no pictures none is shown first"),
+    ("outputs/maps/mesh.py", "3**31 - 1", "a mesh of 2,147,483,648 vertices is more than a test can make"),
 )
 
 

@@ -1,26 +1,45 @@
 # SPDX-License-Identifier: Apache-2.0
-"""For pytest: the tests that a file names, in its order; what each did and its seconds go into another."""
+"""For pytest: selects the tests that a file describes; writes what each test did and its seconds into another."""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
 
-CHOSEN, TOLD = "ROADBED_CHOSEN_TESTS", "ROADBED_TOLD_TESTS"
+SELECTED, TOLD = "ROADBED_SELECTED_TESTS", "ROADBED_TOLD_TESTS"
+RUNNING = "running"  # outcome of a test that has begun and not ended
 _told: dict[str, tuple[str, float]] = {}
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if CHOSEN not in os.environ:
+    if SELECTED not in os.environ:
         return
-    places = {name: place for place, name in enumerate(json.loads(Path(os.environ[CHOSEN]).read_text()))}
-    left_out = [item for item in items if item.nodeid not in places]
+    rule = json.loads(Path(os.environ[SELECTED]).read_text())
+    named, words, without = tuple(rule["named"]), rule["words"], set(rule["without"])
+    kept, left_out = [], []
+    for item in items:
+        wanted = item.nodeid not in without and is_part(item.nodeid, named)
+        wanted = wanted and (not words or any(word in item.nodeid for word in words))
+        (kept if wanted else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = sorted((item for item in items if item.nodeid in places), key=lambda item: places[item.nodeid])
+    items[:] = kept
+
+
+def is_part(test: str, names: tuple[str, ...]) -> bool:
+    """Whether a test is one of these, or lies in a folder, a file or a family of cases of that name."""
+    return any(test == name or test.startswith((f"{name}/", f"{name}::", f"{name}[")) for name in names)
+
+
+def pytest_runtest_logstart(nodeid: str) -> None:
+    """Written at once: a process that is stopped or crashes leaves the name of its last test."""
+    _told[nodeid] = (RUNNING, time.time())
+    _write()
+    _told[nodeid] = ("passed", 0.0)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -35,5 +54,9 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 
 
 def pytest_sessionfinish() -> None:
+    _write()
+
+
+def _write() -> None:
     if TOLD in os.environ:
         Path(os.environ[TOLD]).write_text(json.dumps(_told))

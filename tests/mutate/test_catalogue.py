@@ -41,6 +41,11 @@ def test_the_tests_that_are_named_exist():
     assert [name for name in sorted(named) if not (ROOT / "tests" / name).exists()] == []
 
 
+def test_every_subject_is_a_part_of_the_package():
+    files = [path.relative_to(PACKAGE).as_posix() for path in PACKAGE.rglob("*.*")]
+    assert [name for name in SUBJECTS if not any(file.startswith(name) for file in files)] == []
+
+
 def test_one_of_several_equal_places_can_be_meant():
     twice = "a = b + c\nd = b + c\n"
     assert Mutation("x", "b + c", "b - c", ()).applied(twice) is None

@@ -9,13 +9,13 @@ import time
 import pytest
 
 from tests.conftest import ROOT
-from tests.mutate.baseline import Baseline
+from tests.mutate.baseline import Baseline, files_of
 from tests.mutate.explained import EXPLAINED
 from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results
-from tests.mutate.tree import Tree
+from tests.mutate.tree import Said, Tree
 
-SLOW, FAST = "tests/occupancy/test_fuse.py", "tests/occupancy/test_fuse_device.py"
+CPU, DEVICE = "tests/occupancy/test_fuse.py", "tests/occupancy/test_fuse_device.py"
 
 
 def mutation(path="occupancy/fusion/fuse.cl", tests=("occupancy/test_fuse.py", "occupancy/test_fuse_device.py")):
@@ -25,35 +25,31 @@ def mutation(path="occupancy/fusion/fuse.cl", tests=("occupancy/test_fuse.py", "
 @pytest.fixture
 def baseline(tmp_path):
     known = Baseline(tmp_path / "baseline.jsonl")
-    known.add(SLOW, {f"{SLOW}::test_a": ("passed", 9.0), f"{SLOW}::test_b[opencl]": ("skipped", 0.0)})
-    known.add(FAST, {f"{FAST}::test_c": ("passed", 1.0), f"{FAST}::test_d": ("failed", 1.0)})
+    for test, outcome in ((f"{CPU}::test_a", "failed"), (f"{CPU}::test_b[opencl]", "failed"), (DEVICE, "failed")):
+        known.add(test, outcome, 1.0)
+    known.add(f"{DEVICE}::test_c", "passed", 2.0)
     return known
 
 
-def test_green_tests_are_run_the_fastest_file_first_and_the_others_are_counted(baseline):
-    assert baseline.chosen(mutation("occupancy/fusion/fuse.py")) == ([f"{FAST}::test_c", f"{SLOW}::test_a"], 2)
-    assert baseline.seconds([f"{FAST}::test_c", f"{SLOW}::test_a"]) == 10
-    assert baseline.counts() == (2, 2)
-    assert baseline.chosen(mutation("occupancy/fusion/fuse.py", ("occupancy/test_fuse.py::test_a",))) == (
-        [f"{SLOW}::test_a"],
-        0,
-    )
-
-
-def test_a_kernel_of_devices_is_held_by_the_tests_of_devices(baseline):
-    assert baseline.chosen(mutation()) == ([f"{FAST}::test_c"], 2)
-
-
-def test_a_file_that_cannot_be_read_here_stands_for_its_tests(baseline):
-    baseline.add(SLOW, {SLOW: ("failed", 0.0)})
-    assert baseline.chosen(mutation("occupancy/fusion/fuse.py", ("occupancy/test_fuse.py::test_a",))) == ([], 1)
+def test_what_is_red_without_a_mutation_cannot_judge_it(baseline):
+    """A kernel of devices is judged by the tests of devices; a file that cannot be imported stands for its tests."""
+    assert baseline.red(mutation("occupancy/fusion/fuse.py")) == {f"{CPU}::test_a", f"{CPU}::test_b[opencl]", DEVICE}
+    assert baseline.red(mutation()) == {f"{CPU}::test_b[opencl]", DEVICE}
+    assert baseline.red(mutation(tests=("occupancy/test_fuse_device.py::test_c",))) == {DEVICE}
+    assert baseline.of(f"{DEVICE}::test_c") == ("passed", 2.0)
 
 
 def test_what_was_run_here_is_known_again_until_the_file_changes(baseline):
-    assert Baseline(baseline.path).missing([mutation()]) == []
+    assert Baseline(baseline.path).of(f"{CPU}::test_a") == ("failed", 1.0)
     line = json.loads(baseline.path.read_text().splitlines()[0])
     baseline.path.write_text(json.dumps({**line, "digest": "another"}) + "\n")
-    assert set(Baseline(baseline.path).missing([mutation()])) == {SLOW, FAST}
+    assert Baseline(baseline.path).of(f"{CPU}::test_a") is None
+
+
+def test_files_that_are_named_like_the_changed_one_come_first():
+    named = ("occupancy/test_filter.py", "occupancy/test_fuse.py", "occupancy/test_fuse_device.py")
+    assert files_of(mutation("occupancy/fusion/fuse_cpu.py", named)) == [CPU, DEVICE, "tests/occupancy/test_filter.py"]
+    assert files_of(mutation(tests=named)) == [DEVICE, CPU, "tests/occupancy/test_filter.py"]
 
 
 def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(tmp_path):
@@ -73,12 +69,21 @@ def test_a_mistake_turns_a_test_red_in_a_copy_and_the_copy_is_healed(tmp_path):
     tree = Tree(tmp_path / "tree", tmp_path / "kernels", threads=2)
     wrong = Mutation("core/timeline.py", "if seconds > limits.longest_pause:", "if False:", ("test_timeline.py",))
     file, end = "tests/test_timeline.py", time.monotonic() + 600
-    whole = tree.run([file], end)
+    whole = tree.run([file], end, [file])
     assert whole.red is None
     with tree.changed(wrong):
-        red = tree.run([file], end, list(whole.tests)).red
+        red = tree.run([file], end, [file]).red
+        assert tree.run([file], end, [file], without=[red]).red != red
     assert red in whole.tests
-    assert (tree.package / "core/timeline.py").read_text() == (ROOT / "src/roadbed/core/timeline.py").read_text()
+    healed, original = tree.package / "core/timeline.py", ROOT / "src/roadbed/core/timeline.py"
+    assert healed.read_text() == original.read_text()
+    assert healed.stat().st_mtime_ns == original.stat().st_mtime_ns  # kernels compiled from it stay valid
+
+
+def test_a_test_that_does_not_end_is_named():
+    said = Said(None, "", {"a": ("passed", 1.0), "b": ("running", 5.0)})
+    assert (said.red, said.how) == ("b", "the time limit")
+    assert Said(-11, "", {}).red == "signal 11"
 
 
 def test_explanations_are_of_files_that_exist():

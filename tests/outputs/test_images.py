@@ -11,16 +11,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.transforms import Bbox
 from PIL import Image
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Label
 from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
-from roadbed.outputs.images.decoration import round_length
+from roadbed.outputs.images.decoration import _anchors_around, round_length
+from roadbed.outputs.images.notebook import _grid_figure
 from roadbed.outputs.images.palette import label_image
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scene3d import chase_camera, ground_view, occupancy_view, raw_view
-from roadbed.outputs.images.vehicle import height_at, outline
+from roadbed.outputs.images.scene3d import _faded, chase_camera, ground_view, occupancy_view, raw_view
+from roadbed.outputs.images.vehicle import LENGTH, WIDTH, height_at, outline
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
 
@@ -73,6 +75,7 @@ def test_vehicle_is_drawn_where_the_sensor_is():
     ground = ground_frame(points=10)
     assert np.allclose(outline(ground).mean(0), 0, atol=0.5)
     assert outline(ground)[:, 0].argmax() == 2  # the nose points ahead
+    assert np.allclose(np.ptp(outline(ground), axis=0), [LENGTH, WIDTH])
 
 
 def test_camera_puts_its_target_in_the_middle_and_the_nearer_point_wins():
@@ -84,6 +87,12 @@ def test_camera_puts_its_target_in_the_middle_and_the_nearer_point_wins():
     image = canvas.image()
     assert image[40, 50].tolist() == [0, 0, 255]
     assert pixels_of(image, "#00FF00", 100) == 0  # neither what is not a number nor what lies behind
+
+
+def test_the_target_is_in_the_middle_wherever_the_camera_is():
+    canvas = Canvas(100, 80, Camera((-10.0, 7.0, 5.0), (3.0, 2.0, 1.0)))
+    canvas.points(np.array([[3.0, 2.0, 1.0]]), np.array([[255, 0, 0]], np.uint8), size=0.5)
+    assert canvas.image()[40, 50].tolist() == [255, 0, 0]
 
 
 def test_left_is_left_and_up_is_up():
@@ -104,6 +113,14 @@ def test_ground_view_has_ground_obstacles_and_mesh_and_the_raw_view_has_none():
         assert pixels_of(shown, colour) > least
         assert pixels_of(raw, colour) == 0
     assert pixels_of(raw, palette.RAW) > 400
+
+
+def test_an_uncertain_surface_fades_to_white():
+    """Half way where it is half certain."""
+    unknown, half, certain = _faded(palette.SURFACE, np.array([-0.5, 0.5, 2.0])).astype(int)
+    assert unknown.tolist() == [255, 255, 255]
+    assert certain.tolist() == palette.rgb(palette.SURFACE).tolist()
+    assert np.abs(half - (unknown + certain) / 2).max() <= 1
 
 
 def test_only_what_moves_is_drawn_as_moving():
@@ -182,6 +199,11 @@ def test_a_single_moving_object_is_labelled_with_its_speed():
     assert "6.0 m/s" in [text.get_text() for text in axes.texts]
 
 
+def test_texts_are_centred_above_below_and_beside_a_box():
+    places = [place for place, _ in _anchors_around(Bbox([[10, 20], [30, 60]]), gap=3)]
+    assert places == [(20, 63), (20, 17), (33, 40), (7, 40)]
+
+
 def test_overview_has_three_steps():
     image = np.asarray(
         Image.open(BytesIO(png_bytes(overview_figure(ground_frame(), occupancy_frame())))).convert("RGB")
@@ -236,6 +258,8 @@ def test_frames_show_themselves_in_notebooks(tmp_path):
     assert "&lt;script&gt;" in noted._repr_html_()
     assert "data:image" not in replace(ground, scan=None)._repr_html_()
     assert "moving" in occupancy._repr_html_()
+    (axes,) = _grid_figure(occupancy).axes
+    assert all(0 <= edge <= 1 for edge in axes.get_position().extents)
     alone, both = ground.plot().save(tmp_path / "alone.png"), ground.plot(occupancy).save(tmp_path / "both.png")
     assert Image.open(both).height > Image.open(alone).height
     with pytest.raises(InputError, match="expected nothing"):

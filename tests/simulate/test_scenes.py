@@ -80,6 +80,17 @@ def test_density_empties_and_fills_a_scene() -> None:
     assert empty < usual < crowded
 
 
+@pytest.mark.parametrize("scene", ["city", "mountain", "highway", "offroad"])
+def test_objects_stand_ahead_and_behind_from_the_beginning_to_the_end(scene: str) -> None:
+    world = build_scene(scene)
+    for time in (0.0, world.duration - 0.1):
+        here = world.vehicle([time])
+        places = np.array([pose.translation for pose in world.at(time).poses.values()])
+        ahead = (places - here.translation[0]) @ here.rotation[0][:, 0]
+        assert (ahead > 20).sum() >= 3
+        assert (ahead < -20).sum() >= 3
+
+
 def test_a_pedestrian_walks_beside_the_wall_in_the_city() -> None:
     truth = roadbed.open("sim:city?sensor=vlp16&frames=60").truth(40)
     people = [item for item in truth.objects() if item.kind == "pedestrian" and item.moving]

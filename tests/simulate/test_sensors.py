@@ -9,25 +9,27 @@ import pytest
 from roadbed.core.errors import ConfigError
 from roadbed.simulate.sensors import SENSORS, Rig, Sensor, load_rig
 
-# name: firings per sweep, tolerance; lowest and highest elevation in degrees; field in degrees; sweeps per second
+# name: firings per sweep, tolerance; lowest and highest elevation in degrees; field in degrees; sweeps per second;
+# range in m
 DATA_SHEETS = {
-    "hdl64e": (100_000, 100, -24.33, 2.0, 360.0, 10.0),
-    "hdl64e_s2": (133_300, 100, -24.33, 2.0, 360.0, 10.0),
-    "hdl32e": (70_000, 700, -30.67, 10.67, 360.0, 10.0),
-    "vlp16": (30_000, 1_200, -15.0, 15.0, 360.0, 10.0),
-    "solid_state": (44_100, 0, -20.0, 5.0, 70.0, 10.0),
-    "lux4": (2_550, 15, -1.2, 1.2, 85.0, 25.0),
-    "lux8": (5_100, 30, -1.2, 1.2, 85.0, 25.0),
+    "hdl64e": (100_000, 100, -24.33, 2.0, 360.0, 10.0, 120.0),
+    "hdl64e_s2": (133_300, 100, -24.33, 2.0, 360.0, 10.0, 120.0),
+    "hdl32e": (70_000, 700, -30.67, 10.67, 360.0, 10.0, 100.0),
+    "vlp16": (30_000, 1_200, -15.0, 15.0, 360.0, 10.0, 100.0),
+    "solid_state": (44_100, 0, -20.0, 5.0, 70.0, 10.0, 200.0),
+    "lux4": (2_550, 15, -1.2, 1.2, 85.0, 25.0, 200.0),
+    "lux8": (5_100, 30, -1.2, 1.2, 85.0, 25.0, 200.0),
 }
 
 
 @pytest.mark.parametrize("name", SENSORS)
 def test_data_sheet(name: str) -> None:
-    firings, tolerance, lowest, highest, field, rate = DATA_SHEETS[name]
+    firings, tolerance, lowest, highest, field, rate, reach = DATA_SHEETS[name]
     rig = load_rig(name)
     assert abs(rig.firings - firings) <= tolerance
     assert rig.rate == rate
     for sensor in rig.sensors:
+        assert sensor.range_max == reach
         assert min(sensor.elevations) == pytest.approx(lowest)
         assert max(sensor.elevations) == pytest.approx(highest)
         azimuths = np.degrees(sensor.azimuths())

@@ -31,3 +31,9 @@ def test_a_drag_below_the_ground_stops_on_the_orbit():
     eye, target = lifted(np.array([-8.0, 0.0, -6.0]), np.zeros(3), 0.5)
     assert np.allclose(eye, [-np.sqrt(100 - 0.25), 0.0, 0.5])
     assert (target == 0).all()
+
+
+def test_eye_and_target_rise_where_the_orbit_does_not_reach_the_floor():
+    eye, target = lifted(np.array([1.0, 0.0, -1.0]), np.zeros(3), 2.0)
+    assert (eye == [1, 0, 2]).all()
+    assert (target == [0, 0, 3]).all()

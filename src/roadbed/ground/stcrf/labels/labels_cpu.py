@@ -18,7 +18,7 @@ from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
-from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, splat, store, store_first, where
+from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, minimum, splat, store, store_first, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -99,7 +99,8 @@ def _write_block(first, last, dz, decisions, rules, out):
     for k in range(U(0), last - first, STEP):
         d = load(dz, k)
         label = _label(d, load(decisions, k), rules)
-        probability = exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down)))
+        # The series exceeds 1 by 3e-6 at the surface.
+        probability = minimum(exp2_lanes(d * d * where(d >= F(0), splat(up), splat(down))), splat(F(1)))
         if k < whole_vectors:
             store(out.height, first + k, d)
             store(out.probability, first + k, probability)
