@@ -167,7 +167,9 @@ def roadbed_methods() -> dict[str, Method]:
 
 def alone(scan: Scan) -> Scan:
     """The finite points of a scan, without odometry and mounting: what every method can take."""
-    return replace(scan.part(np.isfinite(scan.points).all(axis=1)), T_world_sensor=None, T_vehicle_sensor=None)
+    return replace(
+        scan.part(np.flatnonzero(np.isfinite(scan.points).all(axis=1))), T_world_sensor=None, T_vehicle_sensor=None
+    )
 
 
 def peer_rows(scans: Iterable[Scan], methods: Mapping[str, Method], rounds: int) -> Iterator[dict[str, Any]]:
