@@ -22,6 +22,7 @@ from typing import Any
 import numba
 import numpy as np
 
+from roadbed.config import Config
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Label, Scan
 from roadbed.ground import GroundFilter
@@ -131,12 +132,13 @@ def patchwork(height: float) -> Method | None:
     return call
 
 
-def roadbed(threads: int, first_scan: bool) -> Method:
-    """The default configuration: one filter for all scans, or with `first_scan` a new one, made before the clock."""
-    kept = GroundFilter()
+def roadbed(threads: int, height: float | None, first_scan: bool) -> Method:
+    """Roadbed's default, with the sensor's height in m or nothing known; `first_scan`: with a new filter per call."""
+    config = Config.parse({"ground": {"mounting": {"height": height}}})
+    kept = GroundFilter(config)
 
     def call(scan: Scan) -> Call:
-        ground = GroundFilter() if first_scan else kept
+        ground = GroundFilter(config) if first_scan else kept
         before = numba.get_num_threads()
         numba.set_num_threads(threads)
         try:
@@ -155,12 +157,13 @@ def _timed(call: Callable[[], Any]) -> Call:
     return Call(perf_counter() - start, process_time() - worked, 0)
 
 
-def roadbed_methods() -> dict[str, Method]:
-    """Roadbed on one thread and, where there are two, on two; the mounting known from a scan before, or not."""
+def roadbed_methods(height: float) -> dict[str, Method]:
+    """Roadbed on one thread and, where there are two, on two: nothing known, the same on a first scan, height given."""
     counts = {1: "1 thread", 2: "2 threads"} if numba.get_num_threads() > 1 else {1: "1 thread"}
+    known = {"": (None, False), ", first scan": (None, True), ", height given": (height, False)}
     return {
-        f"Roadbed, {text}{ending}": roadbed(threads, first_scan)
-        for first_scan, ending in ((False, ""), (True, ", first scan"))
+        f"Roadbed, {text}{ending}": roadbed(threads, *given)
+        for ending, given in known.items()
         for threads, text in counts.items()
     }
 

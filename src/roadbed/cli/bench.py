@@ -103,7 +103,7 @@ def peers(
     fugseg: Annotated[Path | None, typer.Option(help="Checkout of FugSeg; it is compiled with g++ and Eigen.")] = None,
     rounds: Annotated[int, typer.Option(min=1, help="Turns of each method.")] = 6,
     frames: Annotated[int, typer.Option(min=1, help="Scans of each source.")] = 5,
-    height: Annotated[float, typer.Option(help="Sensor height for Patchwork++, m; FugSeg's is 1.73.")] = 1.73,
+    height: Annotated[float, typer.Option(help="Sensor height, m; FugSeg has 1.73 built in.")] = 1.73,
     as_json: Json = False,
 ) -> None:
     """Time the ground filter in turns with FugSeg and Patchwork++.
@@ -117,7 +117,7 @@ def peers(
     given = [bench.alone(scan) for source in scans for scan in islice(open_source(source), frames)]
     with bench.fugseg(fugseg) if fugseg else nullcontext() as compiled:
         found = {"FugSeg": compiled, "Patchwork++": bench.patchwork(height)}
-        methods = {name: method for name, method in found.items() if method} | bench.roadbed_methods()
+        methods = {name: method for name, method in found.items() if method} | bench.roadbed_methods(height)
         rows = list(progress(bench.peer_rows(given, methods, rounds), "measuring", len(given) * len(methods)))
     missing = [name for name, method in found.items() if method is None]
     totals, about = bench.summary(rows), {"rounds": rounds, "calls": bench.CALLS, "flags": bench.FLAGS}
