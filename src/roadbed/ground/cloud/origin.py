@@ -26,6 +26,7 @@ _BEYOND = 0.25  # share of the points beyond the lattice: a scan has few so far 
 _SMALLEST = 10.0  # m, extent of a cloud of which anything is said: rooms look alike from any point
 # A sensor spreads its rays over angles: a surface of some size holds points in proportion to 1 / range^2.
 _BOX, _FEWEST_BOXES = 0.1, 50  # of the median range: side of the boxes in which points are counted; boxes that tell
+_FARTHEST_BOX = 10**6  # boxes from the origin, so that the number of a box fits 64 bits
 _LEAST_FALL = 0.5  # exponent of the fall of points per box with the range; scans 0.6 to 2
 _SPREAD = 2.5  # of the ranges, 90th to 10th percentile: in a small room all are alike and tell nothing
 # A ray ends at one surface: few points lie behind others in the same direction.
@@ -86,11 +87,13 @@ def density_fall(points: Float64) -> float | None:
     near, far = np.quantile(reach, [0.1, 0.9])
     if far < _SPREAD * near:
         return None
-    box = np.floor(points / (_BOX * np.median(reach))).astype(np.int64)
-    _, index, count = np.unique(box, axis=0, return_inverse=True, return_counts=True)
+    box = np.floor(points / (_BOX * np.median(reach))).clip(-_FARTHEST_BOX, _FARTHEST_BOX).astype(np.int64)
+    row = 2 * _FARTHEST_BOX + 1
+    number = (box[:, 0] * row + box[:, 1]) * row + box[:, 2]  # one integer sorts faster than rows of three
+    _, index, count = np.unique(number, return_inverse=True, return_counts=True)
     if len(count) < _FEWEST_BOXES:
         return None
-    ranges = np.log(np.bincount(index.ravel(), reach) / count)
+    ranges = np.log(np.bincount(index, reach) / count)
     spread = ranges - ranges.mean()
     return float(-(spread * np.log(count)).mean() / (spread**2).mean())
 
@@ -100,8 +103,9 @@ def hidden_share(points: Float64) -> float:
     reach = np.linalg.norm(points, axis=1)
     azimuth, elevation = np.arctan2(points[:, 1], points[:, 0]), np.arcsin(points[:, 2] / reach)
     azimuth_bin, elevation_bin = (np.floor(np.degrees(a) / _DIRECTION).astype(np.int64) for a in (azimuth, elevation))
-    bins = round(360 / _DIRECTION) + 1
-    _, direction = np.unique(elevation_bin * bins + azimuth_bin, return_inverse=True)
-    nearest = np.full(len(points), np.inf)
+    quarter = round(90 / _DIRECTION)
+    rows, columns = 2 * quarter + 1, 4 * quarter + 1
+    direction = (elevation_bin + quarter) * columns + azimuth_bin + 2 * quarter
+    nearest = np.full(rows * columns, np.inf)
     np.minimum.at(nearest, direction, reach)
     return float((nearest[direction] < _NEARER * reach).mean())
