@@ -140,7 +140,8 @@ class FilterModel:
     free_dynamic: float = 0.0
     claimed: float = 0.3  # of hit unknown mass, static before what is untested arrives
     beside: float = 0.4  # e_ED in cells hit beside several that moved; 0: as elsewhere
-    surface_births: bool = True  # hits without a surface are static, but for those beside several that moved
+    surface_births: bool = True  # nothing is born in hits without a surface, but for those beside several that moved
+    single_static: bool = False
     maturity_begin: float = 0.5  # s of static life at which a cell begins to be mature
     maturity_span: float = 0.5  # s later it is fully
     maturity_radius: float = 0.6  # m around a hit in which mature cells count
@@ -227,6 +228,7 @@ class CellRules(NamedTuple):
     claimed: float
     beside: float  # e_ED beside several cells that moved; 0: the rule is off
     surface_births: bool
+    single_static: bool
     maturity_begin: float  # s; infinite: the rule is off
     maturity_span: float  # s
     maturity_static: float  # e_ES beside mature cells
