@@ -57,13 +57,13 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0)
     return probability, observedness
 
 
-def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0.0, beside=False):
+def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0.0, beside=False, barren=None):
     """One cell through P3-P10 and U1-U3 of the filter's equations. `cell` = (S, D, E); particles = [(vx, vy, m)], of
-    whose mass a share was `tested`; `beside` cells that move more is born.
+    whose mass a share was `tested`; `beside` cells that move more is born, in `barren` ones less (None: as in mature).
 
     Returns (S, D, E, U), the new particle masses and the newborn mass.
     """
-    steps = dt / 0.1
+    steps, barren = dt / 0.1, mature if barren is None else barren
 
     def over(rate):
         return 1 - (1 - rate) ** steps
@@ -89,7 +89,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     born = 0.0
     if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
-        e_ed = over(config.beside if beside else config.empty_to_dynamic) * (1 - mature)
+        e_ed = over(config.beside if beside else config.empty_to_dynamic) * (1 - barren)
         e_es = over(config.empty_to_static)
         e_es += mature * (over(config.maturity_static) - e_es)
         born = e_sd * s + e_ed * e
@@ -112,7 +112,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
         s, e, born, u = s + rest, 0.0, 0.0, 0.0
     k_s, k_d = (config.hit_static, config.hit_dynamic) if hit else (config.free_static, config.free_dynamic)
     if hit:
-        k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
+        k_s, k_d = k_s + barren * k_d, k_d * (1 - barren)
     looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked
     z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u
@@ -160,10 +160,15 @@ class ScanPair:
         self.fine, self.old_fine = _subcells(now), _subcells(old)
         self.here, self.before = _agreements(self.fine, now), _agreements(self.old_fine, old)
 
-    def points(self, cells):
-        """Those of a component of now and of its partner, None where there is none or too few."""
+    def points(self, cells, speed, age):
+        """Those of a component of now and of its partner, None where there is none or too few; up to a speed."""
         around = [self.old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
+        if not (votes >= 0).any():  # among those that left their place
+            reach = int(min(speed * age, 1.5 * np.ptp(cells, axis=0).max() * self.spacing + 0.4) / self.spacing + 1e-9)
+            (first, low), (last, high) = cells.min(axis=0) - reach, cells.max(axis=0) + reach + 1
+            box = slice(max(first, 0), last), slice(max(low, 0), high)
+            votes = self.old_label[box][self.label[box] < 0]
         if not (votes >= 0).any():
             return None
         old_cells = np.argwhere(self.old_label == np.argmax(np.bincount(votes[votes >= 0])))
@@ -188,7 +193,7 @@ def refined(now, old, age, config, spacing, velocities):
     for k, velocity in enumerate(velocities):
         if not np.hypot(*velocity) >= config.refined_speed:
             continue
-        points = pair.points(np.argwhere(pair.label == k))
+        points = pair.points(np.argwhere(pair.label == k), config.speed, age)
         if points is None:
             out[k] = np.nan if config.confirmed > 0 else velocity
             continue
@@ -217,7 +222,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         if fast and extent < config.fast_extent - 1e-9:
             continue
-        points = pair.points(cells)
+        points = pair.points(cells, speed, age)
         if points is None:
             continue
         present, former = points
@@ -237,7 +242,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         same, gain, freed = config.same, config.gain, config.freed
         against = np.count_nonzero(_values_at(before, present) < 0) + np.count_nonzero(_values_at(here, former) < 0)
         if extent <= config.small:
-            same, gain = config.small_same, config.small_gain
+            same, gain, freed = config.small_same, config.small_gain, config.small_freed
         elif maturity is not None and not fast and _stands(maturity, cells, config.standing_time):
             same, gain, freed = config.standing_same, config.standing_gain, config.standing_freed
         if against < freed * (len(present) + len(former)) - 1e-9:
