@@ -56,7 +56,7 @@ class RegistrationModel:
     small: float = 1.0  # m; what is no longer has no side along which it could slide
     small_same: float = 0.45  # `same` of small components
     small_gain: float = 0.4  # `gain` of small components
-    small_freed: float = 0.0  # `freed` of small components
+    small_alone: bool = True
     standing_time: float = 1.0  # s of static life from which a component may be a starting object; 0: none is
     standing_freed: float = 0.08  # share of its points that free space contradicts, to have started
     standing_same: float = 0.65  # `same` of a starting object that is not small
@@ -107,7 +107,7 @@ class RegistrationRule(NamedTuple):
     small: float  # cells
     small_same: float
     small_gain: float
-    small_freed: float
+    small_alone: bool
     vacated: bool
     standing_time: float  # s; infinite: no component is a starting object
     standing_freed: float

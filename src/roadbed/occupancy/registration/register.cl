@@ -142,6 +142,46 @@ FUNCTION int is_static(GLOBAL const RegistrationPass *pass, GLOBAL const int *la
     return shared[0] >= STATIC_SHARE * box[4];
 }
 
+// Labels and boxes of the present components, and of the old ones.
+typedef struct {
+    GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
+} Scans;
+
+FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes) {
+    address_t cells = pass->rows * pass->columns, size = pass->most_components * BOX;
+    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size};
+    return s;
+}
+
+// Whether one single old component has cells that are hit no more, at most `reach` cells from the box of a component.
+FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBAL const int *box, int reach,
+                      LOCAL int *shared) {
+    int wide = box[3] - box[2] + 1 + 2 * reach, area = wide * (box[1] - box[0] + 1 + 2 * reach);
+    int last = -1, first = NO_CELL;
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = last, shared[1] = first;
+    TOGETHER();
+    for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
+        int row = box[0] - reach + at / wide, column = box[2] - reach + at % wide;
+        real x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+        real old_column = floor((pass->xx * x + pass->xy * y + pass->x) / SUBCELLS);
+        real old_row = floor((pass->yx * x + pass->yy * y + pass->y) / SUBCELLS);
+        if (fmin(fmin((real)row, (real)column), fmin(old_row, old_column)) < 0 || fmax((real)row, old_row) >= pass->rows ||
+            fmax((real)column, old_column) >= pass->columns) {
+            last = NO_CELL;  // beyond the grid there may be more
+            continue;
+        }
+        int one = s->old_labels[(int)old_row * pass->columns + (int)old_column];
+        if (s->labels[row * pass->columns + column] >= 0 || one < 0) continue;
+        last = max(last, one);
+        first = min(first, one);
+    }
+    if (last >= 0) ATOMIC_MAX(&shared[0], last);
+    if (first != NO_CELL) ATOMIC_MIN(&shared[1], first);
+    TOGETHER();
+    return shared[0] == shared[1];
+}
+
 // Score without a shift; or, with `free_only`, the number of points in cells that were free, or are free now.
 FUNCTION int unmoved(const Compared *c, int free_only, LOCAL int *shared) {
     int total = 0;
@@ -165,17 +205,6 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
     if (LOCAL_ID == 0) shared[0] = GROUP_COUNT + ATOMIC_ADD(ticket, 1);
     TOGETHER();
     return shared[0];
-}
-
-// Labels and boxes of the present components, and of the old ones.
-typedef struct {
-    GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
-} Scans;
-
-FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes) {
-    address_t cells = pass->rows * pass->columns, size = pass->most_components * BOX;
-    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size};
-    return s;
 }
 
 // Without points yet; each group has memory of its own for them.
@@ -234,7 +263,6 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (extent <= pass->small) {
             same = pass->small_same;
             gain = pass->small_gain;
-            freed = pass->small_freed;
         } else if (is_static(pass, s.labels, maturity + pass->maturity, box, k, shared)) {
             // Its flank still agrees with the past, but free space opens behind it, or closes before it.
             same = pass->standing_same;
@@ -242,8 +270,10 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
             freed = pass->standing_freed;
         }
         // What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's view
-        // cuts off does not move with its end.
-        if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count)) continue;
+        // cuts off does not move with its end. What is small and alone has no such end.
+        if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count) &&
+            (extent > pass->small || !is_alone(pass, &s, box, reach / SUBCELLS, shared)))
+            continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, pass);
     }

@@ -191,6 +191,31 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
     return best
 
 
+@inner()
+def _alone(cells, label, old_label, transform, reach):
+    """Whether one single old component has cells that are hit no more, at most `reach` cells from the box of present
+    cells: returns of a wall at grazing incidence lie between several older ones. Beyond the grid there may be more."""
+    rows, columns = old_label.shape
+    only = -1
+    first, last, low, high = box_of(cells, columns)
+    for now_row in range(first - reach, last + reach + 1):
+        for now_column in range(low - reach, high + reach + 1):
+            row, column = _former_cell(now_row, now_column, transform)
+            if (
+                min(now_row, now_column, row, column) < 0
+                or max(now_row, row) >= rows
+                or max(now_column, column) >= columns
+            ):
+                return False
+            one = old_label[row, column]
+            if label[now_row, now_column] >= 0 or one < 0 or one == only:
+                continue
+            if only >= 0:
+                return False
+            only = one
+    return only >= 0
+
+
 @merged()
 def _is_static(cells, prior, rule):
     """Whether enough cells of a component have been static for long."""
@@ -273,13 +298,16 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         matched = present[:count], former[:old_count], now.bitmap, old.bitmap, transform
         same, gain, freed = rule.same, rule.gain, rule.freed
         if extent <= rule.small:
-            same, gain, freed = rule.small_same, rule.small_gain, rule.small_freed
+            same, gain = rule.small_same, rule.small_gain
         elif _is_static(cells, prior, rule):
             # Its flank still agrees with the past, but free space opens behind it, or closes before it.
             same, gain, freed = rule.standing_same, rule.standing_gain, rule.standing_freed
         # What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's
-        # view cuts off does not move with its end.
-        if _contradicted(*matched) < freed * (count + old_count):
+        # view cuts off does not move with its end. What is small and alone has no such end.
+        alone = extent <= rule.small and rule.small_alone
+        if _contradicted(*matched) < freed * (count + old_count) and not (
+            alone and _alone(cells, now.label, old.label, transform, reach // SUBCELLS)
+        ):
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
         if dx != 0 or dy != 0:
