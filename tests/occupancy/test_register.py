@@ -142,6 +142,18 @@ def test_what_moved_further_than_its_length_is_found_beside_what_stands(size, sp
         assert found == pytest.approx([speed, 0.0], abs=SUBCELL / 0.2)
 
 
+@pytest.mark.parametrize(("pieces", "moves"), [((7.2, 8.0, 8.8), False), ((8.0,), True), ((15.1,), False)])
+def test_returns_of_a_wall_at_grazing_incidence_do_not_move(pieces, moves):
+    """Pieces of it, 0.4 m further in the next scan: each lies between two older ones. A single piece moves, but not at
+    the rim of the grid, beyond which there may be more."""
+    hidden = np.ones(SHAPE, bool)
+    scans = [seen(np.vstack([rectangle(x + on, 4, 0.3, 0.3) for x in pieces]), hidden=hidden) for on in (0, 0.4)]
+    found = registered(scans, registration_model(fast_span=0), dt=0.4)
+    for x in pieces:
+        velocity = velocity_at(found, x + 0.41, 4.1)
+        assert velocity == (pytest.approx([1.0, 0.0], abs=SUBCELL / 0.4) if moves else None)
+
+
 def test_velocities_are_refined_as_by_trying_every_shift():
     """Things of random shapes that speed up or slow down, partly hidden; what slows down, or stays slow, keeps the mean
     of the longer time."""

@@ -153,8 +153,8 @@ FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *l
     return s;
 }
 
-// Whether one single old component has cells that are hit no more, at most `reach` cells from the box of a component.
-FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBAL const int *box, int reach,
+// Whether component k alone has new cells, and one single old one lost some, at most `reach` cells from its box.
+FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBAL const int *box, int k, int reach,
                       LOCAL int *shared) {
     int wide = box[3] - box[2] + 1 + 2 * reach, area = wide * (box[1] - box[0] + 1 + 2 * reach);
     int last = -1, first = NO_CELL;
@@ -172,9 +172,10 @@ FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBA
             continue;
         }
         int one = s->old_labels[(int)old_row * pass->columns + (int)old_column];
-        if (s->labels[row * pass->columns + column] >= 0 || one < 0) continue;
-        last = max(last, one);
-        first = min(first, one);
+        int now = s->labels[row * pass->columns + column];
+        if (now == k || (now >= 0) == (one >= 0)) continue;
+        last = max(last, now >= 0 ? NO_CELL : one);
+        if (one >= 0) first = min(first, one);
     }
     if (last >= 0) ATOMIC_MAX(&shared[0], last);
     if (first != NO_CELL) ATOMIC_MIN(&shared[1], first);
@@ -272,7 +273,7 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         // What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's view
         // cuts off does not move with its end. What is small and alone has no such end.
         if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count) &&
-            (extent > pass->small || !is_alone(pass, &s, box, reach / SUBCELLS, shared)))
+            (extent > pass->small || !is_alone(pass, &s, box, k, reach / SUBCELLS, shared)))
             continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, pass);

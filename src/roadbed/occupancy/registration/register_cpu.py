@@ -193,10 +193,10 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
 
 @inner()
 def _alone(cells, label, old_label, transform, reach):
-    """Whether one single old component has cells that are hit no more, at most `reach` cells from the box of present
-    cells: returns of a wall at grazing incidence lie between several older ones. Beyond the grid there may be more."""
+    """Whether a component alone has new cells, and one single old one lost some, at most `reach` cells from its box:
+    returns of a wall at grazing incidence lie between several older ones. Beyond the grid there may be more."""
     rows, columns = old_label.shape
-    only = -1
+    only, own = -1, label[cells[0] // columns, cells[0] % columns]
     first, last, low, high = box_of(cells, columns)
     for now_row in range(first - reach, last + reach + 1):
         for now_column in range(low - reach, high + reach + 1):
@@ -207,10 +207,10 @@ def _alone(cells, label, old_label, transform, reach):
                 or max(now_column, column) >= columns
             ):
                 return False
-            one = old_label[row, column]
-            if label[now_row, now_column] >= 0 or one < 0 or one == only:
+            new, one = label[now_row, now_column], old_label[row, column]
+            if (new >= 0) == (one >= 0) or new == own or (one >= 0 and one == only):
                 continue
-            if only >= 0:
+            if new >= 0 or only >= 0:
                 return False
             only = one
     return only >= 0
