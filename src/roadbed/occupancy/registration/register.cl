@@ -180,7 +180,7 @@ FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBA
     if (last >= 0) ATOMIC_MAX(&shared[0], last);
     if (first != NO_CELL) ATOMIC_MIN(&shared[1], first);
     TOGETHER();
-    return shared[0] == shared[1];
+    return shared[0] == shared[1] && shared[0] != NO_CELL;
 }
 
 // Score without a shift; or, with `free_only`, the number of points in cells that were free, or are free now.
