@@ -57,13 +57,13 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0)
     return probability, observedness
 
 
-def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0.0, beside=False, barren=None):
+def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0.0, beside=False):
     """One cell through P3-P10 and U1-U3 of the filter's equations. `cell` = (S, D, E); particles = [(vx, vy, m)], of
-    whose mass a share was `tested`; `beside` cells that move more is born, in `barren` ones less (None: as in mature).
+    whose mass a share was `tested`; `beside` cells that move more is born.
 
     Returns (S, D, E, U), the new particle masses and the newborn mass.
     """
-    steps, barren = dt / 0.1, mature if barren is None else barren
+    steps = dt / 0.1
 
     def over(rate):
         return 1 - (1 - rate) ** steps
@@ -89,7 +89,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     born = 0.0
     if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)
-        e_ed = over(config.beside if beside else config.empty_to_dynamic) * (1 - barren)
+        e_ed = over(config.beside if beside else config.empty_to_dynamic) * (1 - mature)
         e_es = over(config.empty_to_static)
         e_es += mature * (over(config.maturity_static) - e_es)
         born = e_sd * s + e_ed * e
@@ -112,7 +112,7 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
         s, e, born, u = s + rest, 0.0, 0.0, 0.0
     k_s, k_d = (config.hit_static, config.hit_dynamic) if hit else (config.free_static, config.free_dynamic)
     if hit:
-        k_s, k_d = k_s + barren * k_d, k_d * (1 - barren)
+        k_s, k_d = k_s + mature * k_d, k_d * (1 - mature)
     looked = seen * u if config.keep_unknown else u
     s, born, e, u = s + k_s * looked, born + k_d * looked, e + (1 - k_s - k_d) * looked, u - looked
     z = p_z * (s + d + born) + (1 - p_z) * e + 0.5 * u

@@ -65,8 +65,8 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
     p[1, 1] = p_z
     filter_.step(seen_as(p, seen), dt)
     p_z = float(np.float32(p_z))
-    barren = float(config.surface_births and p_z > HIT)  # nothing seen has a surface
-    values, new_masses, born = oracle.cell_update((s, d, e), p_z, seen, particles, config, 0.0, dt, barren=barren)
+    mature = float(config.surface_births and p_z > HIT)  # nothing seen has a surface
+    values, new_masses, born = oracle.cell_update((s, d, e), p_z, seen, particles, config, mature, dt)
     np.testing.assert_allclose(masses(filter_)[:, 1, 1], values, atol=3e-6)
     # Every mass is drawn as often as it asks for, give or take one.
     drawn, total = crowd(filter_), sum(new_masses) + born

@@ -61,10 +61,10 @@ FUNCTION real matured(real seconds, real s, real p_z, real seen, GLOBAL const Ce
     return seconds;
 }
 
-// P9: empty and static mass become static or newborn dynamic mass, the less the more `barren` a cell is.
-FUNCTION void transit(Cell *cell, real mature, real barren, int beside, GLOBAL const CellRules *rules) {
+// P9: empty and static mass become static or newborn dynamic mass.
+FUNCTION void transit(Cell *cell, real mature, int beside, GLOBAL const CellRules *rules) {
     real s = cell->s, e = cell->e, e_sd = rules->static_to_dynamic;
-    real e_ed = (beside ? rules->beside : rules->empty_to_dynamic) * ((real)1 - barren);
+    real e_ed = (beside ? rules->beside : rules->empty_to_dynamic) * ((real)1 - mature);
     real e_es = rules->empty_to_static + mature * (rules->maturity_static - rules->empty_to_static);
     cell->born = e_sd * s + e_ed * e;
     cell->s = ((real)1 - e_sd) * s + e_es * e;
@@ -106,10 +106,10 @@ FUNCTION void compose(Cell *cell, real arriving, GLOBAL const CellRules *rules) 
 }
 
 // U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does.
-FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real barren, GLOBAL const CellRules *rules) {
+FUNCTION void resolve_unknown(Cell *cell, real seen, int hit, real mature, GLOBAL const CellRules *rules) {
     real k = rules->keep_unknown ? seen * cell->u : cell->u;
-    real k_s = hit ? rules->hit_static + rules->hit_dynamic * barren : rules->free_static;
-    real k_d = hit ? rules->hit_dynamic * ((real)1 - barren) : rules->free_dynamic;
+    real k_s = hit ? rules->hit_static + rules->hit_dynamic * mature : rules->free_static;
+    real k_d = hit ? rules->hit_dynamic * ((real)1 - mature) : rules->free_dynamic;
     cell->s += k_s * k;
     cell->e += ((real)1 - k_s - k_d) * k;
     cell->born += k_d * k;
@@ -295,12 +295,10 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
 
         int moves = is_registered(registered, label[at]);
         int beside = hit && rules->beside > (real)0 && beside_mover(step, prior, row, column);
-        real mature = hit && !moves ? maturity_around(step, prior, row, column) : (real)0;
-        // Returns of one layer start no motion, which does not make them static.
-        int one_layer = hit && !moves && rules->surface_births && !beside && surface[at] == 0;
-        real barren = one_layer ? one : mature;
+        int no_surface = rules->surface_births && !beside && surface[at] == 0;
+        real mature = hit && !moves ? (no_surface ? one : maturity_around(step, prior, row, column)) : (real)0;
         if (hit || !rules->hits_only) {
-            transit(&cell, mature, barren, beside, rules);
+            transit(&cell, mature, beside, rules);
             if (moves) {
                 cell.born += rules->released * cell.s;
                 cell.s -= rules->released * cell.s;
@@ -309,7 +307,7 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         if (hit && arriving > (real)0) claim(&cell, seen, tested / arriving, rules);
         cell.s = fmin(cell.s + stopped, (real)CEILING);
         compose(&cell, arriving, rules);
-        resolve_unknown(&cell, seen, hit, barren, rules);
+        resolve_unknown(&cell, seen, hit, mature, rules);
 
         int reweights = hit && arriving > (real)0;
         if (reweights && rules->surface_precision > (real)0 && surface[at] != 0) group.own.surface = arriving / arrivals[3];

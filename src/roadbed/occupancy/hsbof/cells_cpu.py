@@ -188,16 +188,13 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
 
         component = registered.label[row, column]
         moves = component >= 0 and not math.isnan(registered.velocity[component, 0])
-        born = mature = barren = 0.0
+        born = mature = 0.0
         beside = hit and rules.beside > 0 and beside_mover(prior.dynamic, row, column)
         if hit and not moves:
-            mature = maturity_around(prior, row, column, rules)
-            # Returns of one layer start no motion, which does not make them static.
-            barren = 1.0 if rules.surface_births and not beside and surface[row, column] == 0 else mature
-            if rules.single_static:
-                mature = barren
+            no_surface = rules.surface_births and not beside and surface[row, column] == 0
+            mature = 1.0 if no_surface else maturity_around(prior, row, column, rules)
         if hit or not rules.hits_only:
-            s, e, born = transit(s, e, mature, barren, beside, rules)
+            s, e, born = transit(s, e, mature, beside, rules)
             if moves:
                 born += rules.released * s
                 s -= rules.released * s
@@ -205,7 +202,7 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
             s, u = claim(s, u, seen, tested / arriving, rules)
         s = min(s + stopped, CEILING)
         s, d, e, born, u = compose(s, arriving, e, born, u, rules)
-        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, barren, rules)
+        s, e, born, u = resolve_unknown(s, e, born, u, seen, hit, mature, rules)
 
         # Reweight particles by the surface seen in a hit cell; the cell's mass stays.
         if hit and arriving > 0 and rules.surface_precision > 0 and surface[row, column] != 0:

@@ -61,11 +61,10 @@ def matured(q, s, p_z, seen, rules):
 
 
 @njit(inline="always")
-def transit(s, e, mature, barren, beside, rules):
-    """P9: empty and static mass become static or newborn dynamic mass, more of it `beside` moving cells, and the less
-    the more `barren` a cell is."""
+def transit(s, e, mature, beside, rules):
+    """P9: empty and static mass become static or newborn dynamic mass, more of it `beside` moving cells."""
     e_sd = rules.static_to_dynamic
-    e_ed = (rules.beside if beside else rules.empty_to_dynamic) * (1 - barren)
+    e_ed = (rules.beside if beside else rules.empty_to_dynamic) * (1 - mature)
     e_es = rules.empty_to_static + mature * (rules.maturity_static - rules.empty_to_static)
     born = e_sd * s + e_ed * e
     s = (1 - e_sd) * s + e_es * e
@@ -111,12 +110,12 @@ def compose_without_arrivals(s, e, born, u, rules):
 
 
 @njit(inline="always")
-def resolve_unknown(s, e, born, u, seen, hit, barren, rules):
+def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     """U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does."""
     k = seen * u if rules.keep_unknown else u
     if hit:
-        k_d = rules.hit_dynamic * (1 - barren)
-        k_s = rules.hit_static + rules.hit_dynamic * barren
+        k_d = rules.hit_dynamic * (1 - mature)
+        k_s = rules.hit_static + rules.hit_dynamic * mature
     else:
         k_s, k_d = rules.free_static, rules.free_dynamic
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k

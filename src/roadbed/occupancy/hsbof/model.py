@@ -37,7 +37,7 @@ OFFSET_SPLIT = 20  # bits of the stride that are multiplied by it apart, so that
 
 RATE_STEP = 0.1  # s
 _SEED_RADIUS = 0.6  # m in which a moving neighbour is looked for
-_BIRTHS = 0.1  # share of the particles born per step
+_BIRTHS = 0.3  # share of the particles born per step: more than cells are hit by most scans
 _SURE_MEMORY = 0.2  # s in which unseen space is no longer surely free
 _ACCELERATION_AT_REST = 2.0  # m/s^2, q_a of a particle at rest
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
@@ -140,8 +140,7 @@ class FilterModel:
     free_dynamic: float = 0.0
     claimed: float = 0.3  # of hit unknown mass, static before what is untested arrives
     beside: float = 0.4  # e_ED in cells hit beside several that moved; 0: as elsewhere
-    surface_births: bool = True  # nothing is born in hits without a surface, but for those beside several that moved
-    single_static: bool = False
+    surface_births: bool = True  # hits without a surface are static, but for those beside several that moved
     maturity_begin: float = 0.5  # s of static life at which a cell begins to be mature
     maturity_span: float = 0.5  # s later it is fully
     maturity_radius: float = 0.6  # m around a hit in which mature cells count
@@ -228,7 +227,6 @@ class CellRules(NamedTuple):
     claimed: float
     beside: float  # e_ED beside several cells that moved; 0: the rule is off
     surface_births: bool
-    single_static: bool
     maturity_begin: float  # s; infinite: the rule is off
     maturity_span: float  # s
     maturity_static: float  # e_ES beside mature cells

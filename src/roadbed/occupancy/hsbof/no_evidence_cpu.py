@@ -109,7 +109,7 @@ def _update_block(block, faded, rules):
         u = 1 - s - e
         born = 0.0
         if not rules.hits_only:
-            s, e, born = transit(s, e, 0.0, 0.0, False, rules)
+            s, e, born = transit(s, e, 0.0, False, rules)
         s, e, born, u = compose_without_arrivals(min(s, CEILING), e, born, u, rules)
         s, e, born, u = resolve_unknown(s, e, born, u, seen, False, 0.0, rules)
         s, e, gain = bayes_update(s, 0.0, e, born, u, p_z)

@@ -42,8 +42,6 @@ class RegistrationModel:
     enabled: bool = True
     span: float = 0.4  # s, least age of the older scan
     first_span: float = 0.2  # s, the same while no scan is that old yet
-    young: bool = False
-    vacated: bool = True
     speed: float = 12.0  # m/s, shifts are tried up to it
     fewest_cells: int = 3  # of a component
     most_cells: int = 500
@@ -56,7 +54,6 @@ class RegistrationModel:
     small: float = 1.0  # m; what is no longer has no side along which it could slide
     small_same: float = 0.45  # `same` of small components
     small_gain: float = 0.4  # `gain` of small components
-    small_alone: bool = True
     standing_time: float = 1.0  # s of static life from which a component may be a starting object; 0: none is
     standing_freed: float = 0.08  # share of its points that free space contradicts, to have started
     standing_same: float = 0.65  # `same` of a starting object that is not small
@@ -107,8 +104,6 @@ class RegistrationRule(NamedTuple):
     small: float  # cells
     small_same: float
     small_gain: float
-    small_alone: bool
-    vacated: bool
     standing_time: float  # s; infinite: no component is a starting object
     standing_freed: float
     standing_same: float

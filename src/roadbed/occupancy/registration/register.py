@@ -79,8 +79,6 @@ def registration_passes(
     middle = history.youngest(model.refined_span) if model.refined_span > 0 and old is not None else None
     young = history.youngest(model.fast_span) if model.fast_span > 0 else None
     passes = ((old, Pass.OLD), (None if middle is old else middle, Pass.REFINED), (young, Pass.FAST))
-    if model.young and middle is not None and middle is not old:
-        passes = (*passes, (middle, Pass.OLD))
     return [(scan, kind) for scan, kind in passes if scan is not None]
 
 

@@ -263,7 +263,7 @@ def set_velocity(velocity, k, dx, dy, rule):
 def matched_points(cells, now, old, transform, voting, points, rule):
     """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
-    if partner < 0 and rule.vacated:
+    if partner < 0:
         reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
         partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
     if partner < 0:
@@ -304,9 +304,8 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
             same, gain, freed = rule.standing_same, rule.standing_gain, rule.standing_freed
         # What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's
         # view cuts off does not move with its end. What is small and alone has no such end.
-        alone = extent <= rule.small and rule.small_alone
         if _contradicted(*matched) < freed * (count + old_count) and not (
-            alone and _alone(cells, now.label, old.label, transform, reach // SUBCELLS)
+            extent <= rule.small and _alone(cells, now.label, old.label, transform, reach // SUBCELLS)
         ):
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
