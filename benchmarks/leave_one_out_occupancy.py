@@ -45,6 +45,7 @@ SCENES = {
 # Figure: its name in the evaluation, whether more is better, and the least change worth a rule.
 FIGURES = {
     "IoU": ("dynamic_iou", True, 0.005),
+    "static IoU": ("static_iou", True, 0.005),
     "false cells": ("false_moving_cells", False, 0.1),
     "false objects": ("false_objects", False, 0.5),
     "MOTA": ("mota_percent", True, 0.5),

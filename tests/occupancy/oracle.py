@@ -160,10 +160,14 @@ class ScanPair:
         self.fine, self.old_fine = _subcells(now), _subcells(old)
         self.here, self.before = _agreements(self.fine, now), _agreements(self.old_fine, old)
 
-    def points(self, cells):
-        """Those of a component of now and of its partner, None where there is none or too few."""
+    def points(self, cells, speed, age):
+        """Those of a component of now and of its partner, None where there is none or too few; up to a speed."""
         around = [self.old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
+        if not (votes >= 0).any():  # among those that left their place
+            (first, low), (last, high) = self.around(cells, speed, age)
+            box = slice(max(first, 0), last), slice(max(low, 0), high)
+            votes = self.old_label[box][self.label[box] < 0]
         if not (votes >= 0).any():
             return None
         old_cells = np.argwhere(self.old_label == np.argmax(np.bincount(votes[votes >= 0])))
@@ -172,6 +176,21 @@ class ScanPair:
         both = ((self.fine, cells), (self.old_fine, old_cells))
         present, former = (_points(fine, these, self.config.points) for fine, these in both)
         return None if min(len(present), len(former)) < 5 else (present, former)
+
+    def around(self, cells, speed, age):
+        """The first and the end of the rows and columns that something of these cells may have come from."""
+        reach = int(min(speed * age, 1.5 * np.ptp(cells, axis=0).max() * self.spacing + 0.4) / self.spacing + 1e-9)
+        return cells.min(axis=0) - reach, cells.max(axis=0) + reach + 1
+
+    def alone(self, cells, speed, age):
+        """Whether it alone has new cells there, and a single old one lost some, as far as the grid shows."""
+        (first, low), (last, high) = self.around(cells, speed, age)
+        if min(first, low) < 0 or last > self.label.shape[0] or high > self.label.shape[1]:
+            return False
+        box = slice(first, last), slice(low, high)
+        now, old = self.label[box], self.old_label[box]
+        new, left = np.unique(now[(now >= 0) & (old < 0)]), np.unique(old[(now < 0) & (old >= 0)])
+        return len(left) == 1 and set(new) <= {self.label[tuple(cells[0])]}
 
     def agreement(self, points, dx, dy):
         present, former = points
@@ -188,7 +207,7 @@ def refined(now, old, age, config, spacing, velocities):
     for k, velocity in enumerate(velocities):
         if not np.hypot(*velocity) >= config.refined_speed:
             continue
-        points = pair.points(np.argwhere(pair.label == k))
+        points = pair.points(np.argwhere(pair.label == k), config.speed, age)
         if points is None:
             out[k] = np.nan if config.confirmed > 0 else velocity
             continue
@@ -217,7 +236,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         if fast and extent < config.fast_extent - 1e-9:
             continue
-        points = pair.points(cells)
+        points = pair.points(cells, speed, age)
         if points is None:
             continue
         present, former = points
@@ -238,6 +257,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         against = np.count_nonzero(_values_at(before, present) < 0) + np.count_nonzero(_values_at(here, former) < 0)
         if extent <= config.small:
             same, gain = config.small_same, config.small_gain
+            freed = 0.0 if pair.alone(cells, speed, age) else freed
         elif maturity is not None and not fast and _stands(maturity, cells, config.standing_time):
             same, gain, freed = config.standing_same, config.standing_gain, config.standing_freed
         if against < freed * (len(present) + len(former)) - 1e-9:

@@ -126,6 +126,34 @@ def test_a_fast_car_is_found_in_its_second_scan(speed, changes, expected):
     assert found == (pytest.approx([speed, 0.0], abs=SUBCELL / 0.1) if expected else None)
 
 
+@pytest.mark.parametrize(("size", "speed", "hidden"), [(0.4, 1.8, False), (0.4, 1.8, True), (1.8, 7.0, False)])
+def test_what_moved_further_than_its_length_is_found_beside_what_stands(size, speed, hidden):
+    """A person whose surroundings nobody sees, and the rear of a car, 0.6 m from a wall: matched with what left its
+    place, and not with the wall."""
+    wall = rectangle(1, 4.8 + size, 10, 0.1, "s")
+    around = np.full(SHAPE, hidden)
+    scans = [seen(np.vstack([rectangle(4 + 0.1 * k * speed, 4, 0.3, size), wall]), hidden=around) for k in range(5)]
+    found = registered(scans, registration_model(fast_span=0))
+    assert velocity_at(found, 4.1 + 0.4 * speed, 4.0) == pytest.approx([speed, 0.0], abs=SUBCELL / 0.4)
+    assert velocity_at(found, 4.0, 4.8 + size) is None
+    if size > 1:  # at first against the first scan, as soon as that is 0.2 s old
+        assert velocity_at(registered(scans[:2], registration_model(fast_span=0)), 4.1 + 0.1 * speed, 4.0) is None
+        found = velocity_at(registered(scans[:3], registration_model(fast_span=0)), 4.1 + 0.2 * speed, 4.0)
+        assert found == pytest.approx([speed, 0.0], abs=SUBCELL / 0.2)
+
+
+@pytest.mark.parametrize(("pieces", "moves"), [((7.2, 8.0, 8.8), False), ((8.0,), True), ((15.1,), False)])
+def test_returns_of_a_wall_at_grazing_incidence_do_not_move(pieces, moves):
+    """Pieces of it, 0.4 m further in the next scan: each lies between two older ones. A single piece moves, but not at
+    the rim of the grid, beyond which there may be more."""
+    hidden = np.ones(SHAPE, bool)
+    scans = [seen(np.vstack([rectangle(x + on, 4, 0.3, 0.3) for x in pieces]), hidden=hidden) for on in (0, 0.4)]
+    found = registered(scans, registration_model(fast_span=0), dt=0.4)
+    for x in pieces:
+        velocity = velocity_at(found, x + 0.41, 4.1)
+        assert velocity == (pytest.approx([1.0, 0.0], abs=SUBCELL / 0.4) if moves else None)
+
+
 def test_velocities_are_refined_as_by_trying_every_shift():
     """Things of random shapes that speed up or slow down, partly hidden; what slows down, or stays slow, keeps the mean
     of the longer time."""

@@ -37,7 +37,7 @@ OFFSET_SPLIT = 20  # bits of the stride that are multiplied by it apart, so that
 
 RATE_STEP = 0.1  # s
 _SEED_RADIUS = 0.6  # m in which a moving neighbour is looked for
-_BIRTHS = 0.1  # share of the particles born per step
+_BIRTHS = 0.3  # share of the particles born per step: more than cells are hit by most scans
 _SURE_MEMORY = 0.2  # s in which unseen space is no longer surely free
 _ACCELERATION_AT_REST = 2.0  # m/s^2, q_a of a particle at rest
 _OFF: dict[OccupancyRule, dict[str, Any]] = {

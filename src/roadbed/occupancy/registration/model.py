@@ -41,6 +41,7 @@ class RegistrationModel:
 
     enabled: bool = True
     span: float = 0.4  # s, least age of the older scan
+    first_span: float = 0.2  # s, the same while no scan is that old yet
     speed: float = 12.0  # m/s, shifts are tried up to it
     fewest_cells: int = 3  # of a component
     most_cells: int = 500

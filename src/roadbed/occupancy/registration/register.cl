@@ -6,6 +6,8 @@
 
 #define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
 
+FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
+
 // The shift in subcells under which the points agree best, (0, 0) where none is sure enough. Four searches: no shift, every
 // second shift, those around the best of them, and those that are hardly a motion. They are one loop, because each copy of
 // the search takes PoCL seconds to compile.
@@ -74,11 +76,18 @@ FUNCTION int points_of(GLOBAL const RegistrationPass *pass, GLOBAL const address
     return (all + stride - 1) / stride;
 }
 
-// The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1.
-// Candidates are counted one after the other: there are few. The first pass finds the first and the last of them.
+// The shifts, in subcells, that are tried for a component.
+FUNCTION int reach_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *box) {
+    return (int)fmin(pass->reach, pass->reach_per_extent * extent_of(box) + pass->reach_least);
+}
+
+// The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1. With
+// a reach, the one with most cells that are hit no more, at most so many cells from its box. Candidates are counted one after the other: there are few. The first pass finds the first and the last of them.
 FUNCTION int partner_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *old_labels,
-                        GLOBAL const int *box, int k, LOCAL int *shared) {
-    int wide = box[3] - box[2] + 1, area = wide * (box[1] - box[0] + 1);
+                        GLOBAL const int *box, int k, int reach, LOCAL int *shared) {
+    int first_row = max(box[0] - reach, 0), first = max(box[2] - reach, 0), around = reach ? 0 : 1;
+    int wide = min(box[3] + reach, pass->columns - 1) - first + 1;
+    int area = wide * (min(box[1] + reach, pass->rows - 1) - first_row + 1);
     int best = -1, most = 0;
     for (int candidate = -1; candidate != NO_CELL;) {
         TOGETHER();
@@ -86,15 +95,15 @@ FUNCTION int partner_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *l
         TOGETHER();
         int votes = 0, last = -1, next = NO_CELL;
         for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
-            int row = box[0] + at / wide, column = box[2] + at % wide;
-            if (labels[row * pass->columns + column] != k) continue;
+            int row = first_row + at / wide, column = first + at % wide, label = labels[row * pass->columns + column];
+            if (reach ? label >= 0 : label != k) continue;
             real x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
             real old_column = floor((pass->xx * x + pass->xy * y + pass->x) / SUBCELLS);
             real old_row = floor((pass->yx * x + pass->yy * y + pass->y) / SUBCELLS);
             if (old_column < -1 || old_row < -1 || old_column > pass->columns || old_row > pass->rows) continue;
             int middle = (int)old_column, low = (int)old_row;
-            for (int r = max(low - 1, 0); r < min(low + 2, pass->rows); ++r)
-                for (int c = max(middle - 1, 0); c < min(middle + 2, pass->columns); ++c) {
+            for (int r = max(low - around, 0); r < min(low + around + 1, pass->rows); ++r)
+                for (int c = max(middle - around, 0); c < min(middle + around + 1, pass->columns); ++c) {
                     int one = old_labels[r * pass->columns + c];
                     votes += one == candidate;
                     last = max(last, one);
@@ -133,6 +142,47 @@ FUNCTION int is_static(GLOBAL const RegistrationPass *pass, GLOBAL const int *la
     return shared[0] >= STATIC_SHARE * box[4];
 }
 
+// Labels and boxes of the present components, and of the old ones.
+typedef struct {
+    GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
+} Scans;
+
+FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes) {
+    address_t cells = pass->rows * pass->columns, size = pass->most_components * BOX;
+    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size};
+    return s;
+}
+
+// Whether component k alone has new cells, and one single old one lost some, at most `reach` cells from its box.
+FUNCTION int is_alone(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBAL const int *box, int k, int reach,
+                      LOCAL int *shared) {
+    int wide = box[3] - box[2] + 1 + 2 * reach, area = wide * (box[1] - box[0] + 1 + 2 * reach);
+    int last = -1, first = NO_CELL;
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = last, shared[1] = first;
+    TOGETHER();
+    for (int at = LOCAL_ID; at < area; at += LOCAL_SIZE) {
+        int row = box[0] - reach + at / wide, column = box[2] - reach + at % wide;
+        real x = (column + 0.5) * SUBCELLS, y = (row + 0.5) * SUBCELLS;
+        real old_column = floor((pass->xx * x + pass->xy * y + pass->x) / SUBCELLS);
+        real old_row = floor((pass->yx * x + pass->yy * y + pass->y) / SUBCELLS);
+        if (fmin(fmin((real)row, (real)column), fmin(old_row, old_column)) < 0 || fmax((real)row, old_row) >= pass->rows ||
+            fmax((real)column, old_column) >= pass->columns) {
+            last = NO_CELL;  // beyond the grid there may be more
+            continue;
+        }
+        int one = s->old_labels[(int)old_row * pass->columns + (int)old_column];
+        int now = s->labels[row * pass->columns + column];
+        if (now == k || (now >= 0) == (one >= 0)) continue;
+        last = max(last, now >= 0 ? NO_CELL : one);
+        if (one >= 0) first = min(first, one);
+    }
+    if (last >= 0) ATOMIC_MAX(&shared[0], last);
+    if (first != NO_CELL) ATOMIC_MIN(&shared[1], first);
+    TOGETHER();
+    return shared[0] == shared[1] && shared[0] != NO_CELL;
+}
+
 // Score without a shift; or, with `free_only`, the number of points in cells that were free, or are free now.
 FUNCTION int unmoved(const Compared *c, int free_only, LOCAL int *shared) {
     int total = 0;
@@ -158,19 +208,6 @@ FUNCTION int next_of(GLOBAL int *ticket, LOCAL int *shared) {
     return shared[0];
 }
 
-FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
-
-// Labels and boxes of the present components, and of the old ones.
-typedef struct {
-    GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
-} Scans;
-
-FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes) {
-    address_t cells = pass->rows * pass->columns, size = pass->most_components * BOX;
-    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size};
-    return s;
-}
-
 // Without points yet; each group has memory of its own for them.
 FUNCTION Compared compared_of(GLOBAL const RegistrationPass *pass, GLOBAL const address_t *bitmaps, GLOBAL int2 *points) {
     address_t size = BITMAP_SIZE(pass), most = 2 * pass->points, group = pass->slot * GROUP_COUNT + GROUP_ID;
@@ -183,7 +220,9 @@ FUNCTION Compared compared_of(GLOBAL const RegistrationPass *pass, GLOBAL const 
 FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scratch, LOCAL int *shared) {
     GLOBAL const RegistrationPass *pass = c->pass;
     GLOBAL const int *box = s->boxes + BOX * k;
-    int partner = partner_of(pass, s->labels, s->old_labels, box, k, shared);
+    int partner = -1, last = reach_of(pass, box) / SUBCELLS;
+    for (int reach = 0; partner < 0 && reach <= last; reach += max(last, 1))  // what moved further than its own length
+        partner = partner_of(pass, s->labels, s->old_labels, box, k, reach, shared);
     if (partner < 0 || extent_of(s->old_boxes + BOX * partner) > pass->partner_extent) return 0;
     for (int former = 0; former < 2; ++former) {  // in a loop, as above
         GLOBAL const int *whose = former ? s->old_boxes + BOX * partner : box;
@@ -220,7 +259,7 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (box[4] < pass->fewest_cells || box[4] > pass->most_cells) continue;
         if (extent > pass->extent || extent < pass->least_extent) continue;
         if (!matched_points(&c, &s, k, scratch, shared)) continue;
-        int reach = (int)fmin(pass->reach, pass->reach_per_extent * extent + pass->reach_least);
+        int reach = reach_of(pass, box);
         real same = pass->same, gain = pass->gain, freed = pass->freed;
         if (extent <= pass->small) {
             same = pass->small_same;
@@ -232,8 +271,10 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
             freed = pass->standing_freed;
         }
         // What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's view
-        // cuts off does not move with its end.
-        if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count)) continue;
+        // cuts off does not move with its end. What is small and alone has no such end.
+        if (unmoved(&c, 1, shared) < freed * (c.count + c.old_count) &&
+            (extent > pass->small || !is_alone(pass, &s, box, k, reach / SUBCELLS, shared)))
+            continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, pass);
     }

@@ -75,7 +75,7 @@ def registration_passes(
     history: ScanHistory[Item], dt: float, motion: GridMotion, model: RegistrationModel
 ) -> list[tuple[PastScan[Item], Pass]]:
     """The earlier scans that a new one is registered against, in order, and how."""
-    old = history.old_enough(dt, motion)
+    old = history.old_enough(dt, motion) or history.oldest(model.first_span)
     middle = history.youngest(model.refined_span) if model.refined_span > 0 and old is not None else None
     young = history.youngest(model.fast_span) if model.fast_span > 0 else None
     passes = ((old, Pass.OLD), (None if middle is old else middle, Pass.REFINED), (young, Pass.FAST))

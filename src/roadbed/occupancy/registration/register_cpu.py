@@ -114,14 +114,27 @@ def points_of(bitmap, cells, most, out):
 
 
 @inner()
-def extent_of(cells, columns):
-    """Cells along the longer side of the bounding box of some cells, less one."""
+def box_of(cells, columns):
+    """First and last row, first and last column of some cells."""
     first = cells[0] // columns
     row, low, high = first, columns, 0
     for k in range(cells.shape[0]):
         row = _row_of(cells[k], columns, row)
         low, high = min(low, cells[k] - row * columns), max(high, cells[k] - row * columns)
-    return max(row - first, high - low)
+    return first, row, low, high
+
+
+@inner()
+def extent_of(cells, columns):
+    """Cells along the longer side of the bounding box of some cells, less one."""
+    first, last, low, high = box_of(cells, columns)
+    return max(last - first, high - low)
+
+
+@inlined()
+def reach_of(extent, rule):
+    """Shifts, in subcells, that are tried for a component of some extent, in cells."""
+    return int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
 
 
 @inlined()
@@ -154,6 +167,53 @@ def partner_of(cells, old_label, transform, votes, voted):
                 if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
                     best = one
     return best
+
+
+@inner()
+def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
+    """The old component with most cells that are hit no more, at most `reach` cells from the box of some present cells,
+    or -1: what moved further than its own length overlaps with nothing. `votes` and `voted` as in `partner_of`."""
+    rows, columns = old_label.shape
+    best = -1
+    first, last, low, high = box_of(cells, columns)
+    for now_row in range(max(first - reach, 0), min(last + reach + 1, rows)):
+        for now_column in range(max(low - reach, 0), min(high + reach + 1, columns)):
+            if label[now_row, now_column] >= 0:
+                continue
+            row, column = _former_cell(now_row, now_column, transform)
+            if row < 0 or column < 0 or row >= rows or column >= columns or old_label[row, column] < 0:
+                continue
+            one = old_label[row, column]
+            votes[one] = votes[one] + 1 if voted[one] == cells[0] else 1
+            voted[one] = cells[0]
+            if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
+                best = one
+    return best
+
+
+@inner()
+def _alone(cells, label, old_label, transform, reach):
+    """Whether a component alone has new cells, and one single old one lost some, at most `reach` cells from its box:
+    returns of a wall at grazing incidence lie between several older ones. Beyond the grid there may be more."""
+    rows, columns = old_label.shape
+    only, own = -1, label[cells[0] // columns, cells[0] % columns]
+    first, last, low, high = box_of(cells, columns)
+    for now_row in range(first - reach, last + reach + 1):
+        for now_column in range(low - reach, high + reach + 1):
+            row, column = _former_cell(now_row, now_column, transform)
+            if (
+                min(now_row, now_column, row, column) < 0
+                or max(now_row, row) >= rows
+                or max(now_column, column) >= columns
+            ):
+                return False
+            new, one = label[now_row, now_column], old_label[row, column]
+            if (new >= 0) == (one >= 0) or new == own or (one >= 0 and one == only):
+                continue
+            if new >= 0 or only >= 0:
+                return False
+            only = one
+    return only >= 0
 
 
 @merged()
@@ -204,6 +264,9 @@ def matched_points(cells, now, old, transform, voting, points, rule):
     """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
     if partner < 0:
+        reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
+        partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
+    if partner < 0:
         return 0, 0
     if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], now.label.shape[1]) > rule.partner_extent:
         return 0, 0
@@ -231,7 +294,7 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         count, old_count = matched_points(cells, now, old, transform, (votes, voted), (present, former), rule)
         if count == 0:
             continue
-        reach = int(min(rule.reach, rule.reach_per_extent * extent + rule.reach_least))
+        reach = reach_of(extent, rule)
         matched = present[:count], former[:old_count], now.bitmap, old.bitmap, transform
         same, gain, freed = rule.same, rule.gain, rule.freed
         if extent <= rule.small:
@@ -240,8 +303,10 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
             # Its flank still agrees with the past, but free space opens behind it, or closes before it.
             same, gain, freed = rule.standing_same, rule.standing_gain, rule.standing_freed
         # What was out of sight, or is now, may have stood there: a wall that the grid's rim, a shadow or the sensor's
-        # view cuts off does not move with its end.
-        if _contradicted(*matched) < freed * (count + old_count):
+        # view cuts off does not move with its end. What is small and alone has no such end.
+        if _contradicted(*matched) < freed * (count + old_count) and not (
+            extent <= rule.small and _alone(cells, now.label, old.label, transform, reach // SUBCELLS)
+        ):
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
         if dx != 0 or dy != 0:

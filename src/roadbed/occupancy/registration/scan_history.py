@@ -49,6 +49,10 @@ class ScanHistory(Generic[Item]):
         """The last scan that is at least `span` seconds old."""
         return next((one for one in reversed(self._scans) if one.age >= span - _EPSILON), None)
 
+    def oldest(self, span: float) -> PastScan[Item] | None:
+        """The first scan, if it is at least `span` seconds old."""
+        return self._scans[0] if self._scans and self._scans[0].age >= span - _EPSILON else None
+
     def store(self, components: Item) -> None:
         """Add the present scan, unless the one before it is too young to need another."""
         if not self._scans or self._scans[-1].age >= self._span / HISTORY_LENGTH:
