@@ -98,7 +98,10 @@ EXPLAINED = _F(0.1)  # m from the surface
 SLOPE_REGION = 2  # wide nodes to each side
 SLOPE_BETTER = _F(1.25)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or
-SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
+SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all: of the region's, or of
+# the node's own where the level start explains no more than the rest of them and ground is seen around it: a bank
+# below trees.
+SLOPE_FEWEST = 4  # points of the node, and points around it that the level start explains
 
 # Alignment with the prior surface.
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
