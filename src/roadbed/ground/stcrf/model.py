@@ -86,7 +86,8 @@ OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as m
 SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point publishes it
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
 SMALL_COMPONENT = 60  # connected nodes from which a surface is reported,
-SMALL_SHARE = _F(0.03)  # or this share of all known nodes
+SMALL_SHARE = _F(0.03)  # or this share of all known nodes,
+SMALLEST_COMPONENT = _F(8)  # but no fewer: a tree crown among the few known nodes of a sparse scan
 DISAGREEMENT_WEIGHT = 1.5  # doubt added per squared difference from the planes of seen neighbours
 NOTHING_KNOWN = _F(1e-6)  # effective points below which a carried prior is empty
 COARSE_KNOWS = _F(1e-7)  # effective points from which the coarse start gives a node its expected plane
@@ -107,9 +108,10 @@ SLOPE_FEWEST = 4  # points of the node, and points around it that the level star
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
 ALIGNMENT_TRUST = 0.8  # share of the misalignment beyond the dead zone that is corrected
 # Dead zone: a smaller misalignment is not corrected. The prior surface comes from aligned scans, so a bias of the fits
-# adds up to trust / (1 - trust) times its size beyond the dead zone; on mountain roads it is 0.01 m and 0.001.
+# adds up to trust / (1 - trust) times its size beyond the dead zone; on mountain roads it is 0.01 m and 0.003: the
+# smooth surface lies 0.03 m over the foot of a bank, and as much below the edge of a drop on the other side.
 ALIGNMENT_DEAD_LIFT = _F(0.01)  # m
-ALIGNMENT_DEAD_TILT = _F(0.0015)  # slope
+ALIGNMENT_DEAD_TILT = _F(0.003)  # slope
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
 FEWEST_SAMPLES = 50
 FIRM = _F(3)  # effective points a node must hold to be trusted
