@@ -14,7 +14,7 @@ import typer
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
-from roadbed.cli.screen import Json, progress, table, until_stopped
+from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
 from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
@@ -40,6 +40,50 @@ def strays(
     rows = [*stray_rows(scenes, backend=backend), *multipath_rows(backend=backend)]
     out = report("strays", rows, backend=backend)
     show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers", "bound"), as_json)
+
+
+@app.command("map-accuracy")
+def map_accuracy(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the map.")],
+    source: Annotated[str, typer.Argument(help="The simulated source, as for roadbed run --map.")],
+    stride: Annotated[int, typer.Option(min=1, help="As for roadbed run.")] = 1,
+    drive: Annotated[bool, typer.Option("--drive", help="Make the map first, in a new folder.")] = False,
+    as_json: Json = False,
+) -> None:
+    """Score a map against the terrain of its simulated sequence."""
+    from benchmarks.map_accuracy import evaluate_map
+    from roadbed.sources import open_source
+    from roadbed.sources.source import part_of
+
+    scans = part_of(open_source(source), stride=stride)
+    out = evaluate_map(folder, scans, drive, lambda numbers: progress(numbers, "comparing", len(scans)))
+    if as_json:
+        print_json(out)
+        return
+    columns = ["returns", "nodes", "rms", "median", "within_5_cm_percent", "rms_of_best_99_percent"]
+    rows = [[row.get(name) for name in columns] for row in out["seen"]]
+    table(f"{folder}, {out['known_nodes']} known nodes", ["returns, at least", *columns[1:]], rows)
+
+
+@app.command("odometry")
+def odometry(
+    source: Annotated[str, typer.Argument(help="A sequence with poses.")],
+    compared: Annotated[str, typer.Option("--odometry", help="kiss-icp, or a file of poses.")] = "kiss-icp",
+    frames: Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Compare estimated odometry with the poses of a source: length, end point, drift of parked boxes."""
+    from benchmarks.odometry import evaluate_odometry
+    from roadbed.sources.read_options import ReadOptions
+
+    given, tried = (ReadOptions(odometry=name, frames=frames, deskew=False).open(source) for name in (None, compared))
+    score = evaluate_odometry(given, tried, lambda scans: progress(scans, "comparing", len(given)))
+    out = {"source": source, "odometry": compared, **score.as_dict()}
+    if as_json:
+        print_json(out)
+        return
+    rows = [(name.replace("_", " "), value) for name, value in out.items() if name not in ("source", "odometry")]
+    table(f"{source}, {compared}", ("measure", "value"), rows)
 
 
 @app.command("drift")
@@ -211,21 +255,6 @@ def live(
     row = live_row(transport, scans, rate, sensor, backend)
     columns = [name for name in row if name not in ("sensor", "rate_hz")]
     show(report("live", [row], backend=backend), columns, as_json)
-
-
-@app.command("segments")
-def segments(
-    source: Annotated[str | None, typer.Argument(help="The sequence; simulated by default.")] = None,
-    cuts: Annotated[int, typer.Option(min=1, help="Number of cuts.")] = 4,
-    as_json: Json = False,
-) -> None:
-    """Compare segments with the whole sequence, by number of warm-up frames."""
-    from benchmarks.segments import DRIVE, WARM_UPS, segment_rows
-    from roadbed.bench.timing import report
-
-    location = source or DRIVE
-    rows = list(progress(segment_rows(location, cuts=cuts), "cutting", len(WARM_UPS) + 1))
-    show(report("segments", rows, backend="cpu", source=location), tuple(rows[0]), as_json)
 
 
 @app.command("batch")

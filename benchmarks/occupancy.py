@@ -138,11 +138,11 @@ def time_from_points(
 
 
 def threads(steps: int, warm_up: int) -> dict[str, Any]:
-    """`figure_9` on the CPU: the same work by 1, 2, 4 ... threads."""
+    """`figure_9` on the CPU: the same work by 1, 2, 3 ... threads."""
     paper, before = Config.preset("paper").occupancy, parallel.most_threads
     rows: list[dict[str, Any]] = []
     try:
-        for count in powers_of_two(numba.get_num_threads()):
+        for count in cores(numba.get_num_threads()):
             parallel.most_threads = count
             timing = time_steps(paper, *LAYOUT_CASE, steps, warm_up)
             rows.append({"units": count, "step_ms": timing.step_ms, "best_ms": timing.best_ms, **timing.tasks_ms})
@@ -167,7 +167,7 @@ def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
         return whole | found.tasks_ms
 
     parts: list[dict[str, Any]] = []
-    for units in powers_of_two(backend.device.units) if backend.device.backend == "opencl" else ():
+    for units in cores(backend.device.units) if backend.device.backend == "opencl" else ():
         try:
             parts.append({"units": units, **timing(OpenclBackend(backend.device, units))})
         except DeviceError:
@@ -182,9 +182,9 @@ def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
     }
 
 
-def powers_of_two(most: int) -> list[int]:
-    """1, 2, 4 ... and `most` itself."""
-    return sorted({most, *(2**k for k in range(most.bit_length()) if 2**k <= most)})
+def cores(most: int) -> list[int]:
+    """Every number up to 16, more than the paper's figure 9 has, then powers of two, and `most` itself."""
+    return sorted({most, *range(1, min(most, 16) + 1), *(2**k for k in range(most.bit_length()) if 2**k <= most)})
 
 
 def time_steps(

@@ -2,6 +2,7 @@
 """The ground on simulated terrain for sparse and dense sensors, with and without the rules made for it.
 
 python scripts/ground_scenes.py [SEEDS [FRAMES [SENSOR ...]]]      # e.g. 10 6 lux4: seeds 0-9, six scans each
+python scripts/ground_scenes.py --paper ...                        # only the `paper` preset, with the mounting given
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ WITHOUT: dict[str, Any] = {
     "without": ["visibility", "slope_aware_start", "small_components", "neighbour_disagreement"],
     "stcrf": {"slope_limit": 0.5},
 }
-CONFIGS = {"without": Config().with_changes(ground=WITHOUT), "default": Config()}
+PAPER = "--paper" in sys.argv
+CONFIGS = (
+    {"paper": Config.preset("paper")}
+    if PAPER
+    else {"without": Config().with_changes(ground=WITHOUT), "default": Config()}
+)
 
 
 def evaluations(seeds: int, frames: int, sensors: Sequence[str]) -> Iterator[tuple[list[str], list[GroundEvaluation]]]:
@@ -87,13 +93,14 @@ def means(found: list[GroundEvaluation]) -> str:
 
 
 def main() -> None:
-    seeds, frames = (int(sys.argv[k]) if len(sys.argv) > k else value for k, value in ((1, 2), (2, 4)))
+    given = [argument for argument in sys.argv[1:] if argument != "--paper"]
+    seeds, frames = (int(given[k]) if len(given) > k else value for k, value in ((0, 2), (1, 4)))
     measures = ("F1", "precision", "recall", "rms m", "nodes", "in 1/2 sigma %", "recall by slope")
     names = [f"{measure}, {config}" for config in CONFIGS for measure in measures]
     print("| scene | sensor | seed | scans | " + " | ".join(names) + " |")
     print("|---" * (4 + len(names)) + "|")
     runs: dict[tuple[str, str, str], list[list[GroundEvaluation]]] = {}
-    for (scene, sensor, seed, how), found in evaluations(seeds, frames, sys.argv[3:] or SENSORS):
+    for (scene, sensor, seed, how), found in evaluations(seeds, frames, given[2:] or SENSORS):
         row = " | ".join(c for e in found for c in cells(e))
         print(f"| {scene} | {sensor} | {seed} | {how} | {row} |", flush=True)
         runs.setdefault((scene, sensor, how), []).append(found)

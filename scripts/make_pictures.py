@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the pictures of the README and the docs: `make pictures`. KITTI=FOLDER adds the animation of real scans."""
+"""Makes the pictures of the README and the docs: `make pictures`. KITTI=FOLDER adds those of real scans."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
-from paper_pictures import paper_pictures
+from paper_pictures import KITTI_CREDIT, paper_pictures, real_pictures
 from PIL import Image
 
 import roadbed
@@ -25,7 +25,6 @@ from roadbed.outputs.images.scene3d import chase_camera, corner_camera, ground_v
 from roadbed.pipeline import Result
 
 CITY = "sim:city?frames=60&seed=3"
-KITTI_CREDIT = "scans: KITTI raw 2011_09_26_0005, CC BY-NC-SA"
 MOUNTAIN = "sim:mountain?frames=40&seed=1"
 # What the occupancy finds hard: source, the mover looked at (None: the vehicle itself), metres shown around it, title.
 MOMENTS = (
@@ -44,6 +43,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     if options.kitti:
         kitti_animation(options.folder, options.kitti)
+        real_pictures(options.folder, str(options.kitti))
     city_pictures(options.folder)
     mountain_picture(options.folder)
     paper_pictures(options.folder)

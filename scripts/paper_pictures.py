@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What figures 5, 7, 8 and 9 of the STCRF paper (IV 2017) show, drawn here from simulated drives: `make pictures`.
+"""The figures of the STCRF paper (IV 2017) by `Config.preset("paper")`: `make pictures`.
 
-`python scripts/paper_pictures.py [FOLDER]`. With `Config.preset("paper")`; figure 8 also without gamma.
+`python scripts/paper_pictures.py [FOLDER] [--kitti DRIVE]`. Figures 5, 7 and 8 are of simulated drives; DRIVE, a folder
+of KITTI raw drive 2011_09_26_0005, adds figures 1, 3, 6 and 9 of real scans. Figure 8 is also drawn without gamma.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +23,7 @@ from roadbed.core.frames import GroundFrame
 from roadbed.outputs.images import palette, png_bytes
 from roadbed.outputs.images.figure import STYLE
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scene3d import Image, chase_camera, mesh_edges
+from roadbed.outputs.images.scene3d import Image, chase_camera, mesh_edges, raw_view
 from roadbed.outputs.images.vehicle import height_at, solid
 
 PAPER = roadbed.Config.preset("paper")
@@ -29,42 +31,113 @@ ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})
 CAR = "sim:highway?frames=26"  # the land on the right lies 2.5 m below the road, and cars are overtaken
 COLOURS = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("elevation", palette.SURFACE)]
 SIZE = (760, 460)
+KITTI_CREDIT = "scans: KITTI raw 2011_09_26_0005, CC BY-NC-SA"
+KITTI = PAPER.with_changes(ground={"mounting": {"height": 1.73}})
+# Four layers of the HDL-64E, degrees down, as many as a LUX has, in the field of view of the paper's four LUX: 160
+# degrees ahead and 85 behind (section IV.A). Every second return makes it the 2,550 points of its table II.
+LAYERS, LAYER, AHEAD, BEHIND = (2.5, 4.0, 6.0, 9.0), 0.115, 160.0, 85.0
+
+Place = tuple[float, float, float]
 
 
 def main() -> None:
-    paper_pictures(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path("docs/images"))
+    parser.add_argument("--kitti", type=Path, help="folder of KITTI raw drive 2011_09_26_0005")
+    options = parser.parse_args()
+    if options.kitti:
+        real_pictures(options.folder, str(options.kitti))
+    paper_pictures(options.folder)
+
+
+def real_pictures(folder: Path, drive: str) -> None:
+    """Figures of which the paper's show real data."""
+    street = last_frame(drive, 26, 34, KITTI)
+    scene = view(street, from_the_left(street, eye=(-14.0, 10.0, 12.0), target=(5.0, -9.0, -1.0)))
+    views(folder / "paper-1-street.png", [("A street, HDL-64E", scene)], KITTI_CREDIT)
+    likelihood(folder / "paper-3-likelihood.png", street)
+    begin = last_frame(drive, 0, 12, KITTI)
+    sparse = last_frame(drive, 0, 12, KITTI, four_layers)
+    camera = chase_camera(begin, 26, 12, 10)
+    clouds = [
+        ("(a) Points of an HDL-64E", raw_view(begin, camera, SIZE)),
+        ("(b) Ground and elevation", view(begin, camera)),
+        (f"(c) Four layers of it, {len(sparse.label):,} points", view(sparse, camera, 0.16)),
+    ]
+    views(folder / "paper-6-layers.png", clouds, KITTI_CREDIT)
+    city = last_frame(drive, 38, 50, KITTI)
+    scene = view(city, chase_camera(city, 24, 12, 8))
+    views(folder / "paper-9-kitti.png", [("A city street with traffic, HDL-64E", scene)], KITTI_CREDIT)
 
 
 def paper_pictures(folder: Path) -> None:
     parking = last_frame("sim:parking?frames=48", 40)
-    views(folder / "paper-5-parking.png", [("A parking lot, HDL-64E", view(parking, from_the_left(parking)))])
+    views(folder / "paper-5-parking.png", [("A parking lot, simulated HDL-64E", view(parking, from_the_left(parking)))])
     lux = "sim:mountain?sensor=lux4&frames=30&seed=1"
     roads = [
-        ("HDL-64E, paper preset", mountain(last_frame("sim:mountain?frames=12&seed=1"))),
-        ("4 x LUX, paper preset", mountain(last_frame(lux), 0.16)),
-        ("4 x LUX, default preset", mountain(last_frame(lux, config=roadbed.Config()), 0.16)),
+        ("Simulated HDL-64E, paper preset", mountain(last_frame("sim:mountain?frames=12&seed=1"))),
+        ("Simulated 4 x LUX, paper preset", mountain(last_frame(lux), 0.16)),
+        ("Simulated 4 x LUX, default preset", mountain(last_frame(lux, config=roadbed.Config()), 0.16)),
     ]
     views(folder / "paper-7-mountain.png", roads)
     hidden_ground(folder / "paper-8-time.png")
-    city = last_frame("sim:city?frames=12&seed=3")
-    views(folder / "paper-9-city.png", [("A street with traffic, HDL-64E", view(city, chase_camera(city, 24, 12, 10)))])
 
 
 def mountain(frame: GroundFrame, size: float = 0.07) -> Image:
     return view(frame, chase_camera(frame, distance=30, height=13, ahead=14), size)
 
 
-def from_the_left(frame: GroundFrame) -> Camera:
-    """Over the vehicle to what stands on its right."""
-    eye, target = frame.T_grid_vehicle @ np.array([[-12.0, 12.0, 11.0], [6.0, -14.0, 0.0]])
-    return Camera(tuple(eye.tolist()), tuple(target.tolist()))
+def from_the_left(frame: GroundFrame, eye: Place = (-12.0, 12.0, 11.0), target: Place = (6.0, -14.0, 0.0)) -> Camera:
+    """Over the vehicle to its right; both in the vehicle's axes, m."""
+    start, end = frame.T_grid_vehicle @ np.array([eye, target])
+    return Camera(tuple(start.tolist()), tuple(end.tolist()))
 
 
-def last_frame(location: str, first: int = 0, config: roadbed.Config = PAPER) -> GroundFrame:
+def last_frame(
+    location: str,
+    first: int = 0,
+    end: int | None = None,
+    config: roadbed.Config = PAPER,
+    change: Callable[[roadbed.Scan], roadbed.Scan] = lambda scan: scan,
+) -> GroundFrame:
+    """Of the scans `first` to `end` in sequence, each changed by `change`."""
     source = roadbed.open(location)
     ground = roadbed.GroundFilter(config)
-    *_, frame = (ground(source[index]) for index in range(first, len(source)))
+    *_, frame = (ground(change(source[index])) for index in range(first, end or len(source)))
     return frame
+
+
+def four_layers(scan: roadbed.Scan) -> roadbed.Scan:
+    """The returns of LAYERS in the field of view of the paper's four LUX, every second one."""
+    x, y, z = scan.points.T
+    down, azimuth = -np.degrees(np.arctan2(z, np.hypot(x, y))), np.degrees(np.abs(np.arctan2(y, x)))
+    in_layer = np.min([np.abs(down - layer) for layer in LAYERS], axis=0) < LAYER
+    kept = np.flatnonzero(in_layer & ((azimuth < AHEAD / 2) | (azimuth > 180 - BEHIND / 2)))[::2]
+    return roadbed.Scan(scan.points[kept], time=scan.time, T_world_sensor=scan.T_world_sensor, name=scan.name)
+
+
+def likelihood(path: Path, frame: GroundFrame) -> None:
+    """c_j over dz: the printed function, that of the frame's points, and how many points lie at each height."""
+    stcrf = KITTI.ground.stcrf
+    heights = frame.height_above_ground
+    dz = np.linspace(-1.5, 1.5, 601)
+    sigma = np.where(dz >= 0, stcrf.sigma_up, stcrf.sigma_down)
+    some = np.random.default_rng(0).choice(len(heights), 3000, replace=False)
+    with matplotlib.rc_context(STYLE):
+        figure = Figure(figsize=(7.6, 4.2), dpi=100)
+        axes = figure.add_axes((0.1, 0.16, 0.8, 0.74))
+        counts = axes.twinx()
+        counts.hist(heights, bins=150, range=(-1.5, 1.5), color=palette.UNKNOWN, alpha=0.5)
+        counts.set(yscale="log", ylabel="points of the scan per 2 cm (bars)")
+        axes.set_zorder(counts.get_zorder() + 1)
+        axes.patch.set_visible(False)
+        axes.plot(dz, np.exp(-(dz**2) / (2 * sigma**2)), color=palette.STATIC, lw=2, label="equation of section III.C")
+        points = heights[some], frame.ground_probability[some]
+        axes.plot(*points, ".", ms=4, color=palette.MOVING, label="3,000 points of a scan")
+        axes.set(xlim=(-1.5, 1.5), ylim=(0, 1.05), xlabel="dz, m above the surface", ylabel="c, probability of ground")
+        axes.legend(loc="upper left", bbox_to_anchor=(0, 1.14), ncols=2, frameon=False, fontsize=10)
+        credit(figure, KITTI_CREDIT)
+    save(path, figure)
 
 
 def view(frame: GroundFrame, camera: Camera, size: float = 0.07) -> Image:
@@ -81,13 +154,15 @@ def view(frame: GroundFrame, camera: Camera, size: float = 0.07) -> Image:
     return canvas.image()
 
 
-def views(path: Path, named: list[tuple[str, Image]]) -> None:
+def views(path: Path, named: list[tuple[str, Image]], source: str = "") -> None:
     """Perspective views side by side, each under its name."""
+    foot, height = (20 if source else 0), SIZE[1] + (80 if source else 60)
     with matplotlib.rc_context(STYLE):
-        figure = Figure(figsize=(len(named) * SIZE[0] / 100, (SIZE[1] + 60) / 100), dpi=100)
+        figure = Figure(figsize=(len(named) * SIZE[0] / 100, height / 100), dpi=100)
         for column, (name, image) in enumerate(named):
-            panel(figure, (column / len(named), 0, 1 / len(named), SIZE[1] / (SIZE[1] + 60)), name, image)
+            panel(figure, (column / len(named), foot / height, 1 / len(named), SIZE[1] / height), name, image)
         legend(figure)
+        credit(figure, source)
     save(path, figure)
 
 
@@ -95,12 +170,16 @@ def panel(figure: Any, place: tuple[float, float, float, float], name: str, imag
     axes = figure.add_axes(place)
     axes.imshow(image, interpolation="nearest")
     axes.set_axis_off()
-    axes.set_title(f"  {name}", loc="left", fontsize=14, y=1.02)
+    axes.set_title(f"  {name}", loc="left", fontsize=13, y=1.02)
 
 
 def legend(figure: Any) -> None:
     patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.6, label=text) for text, colour in COLOURS]
     figure.legend(handles=patches, loc="upper right", ncols=len(patches), frameon=False, fontsize=11, handlelength=1.0)
+
+
+def credit(figure: Any, source: str) -> None:
+    figure.text(0.995, 0.01, source, ha="right", va="bottom", fontsize=9, color="#606060")
 
 
 @dataclass(frozen=True, eq=False)

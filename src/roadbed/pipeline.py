@@ -111,7 +111,7 @@ class Pipeline(Closing):
         """
         return self._take(Scan.of(scan, T_world_sensor, time), on_ground)
 
-    def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None, survey: bool = True) -> Result:
+    def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
             with self.ground.begin(scan, self._moving()) as task:
@@ -130,22 +130,19 @@ class Pipeline(Closing):
                     self._last = occupancy_task.frame
                     seconds["occupancy"] = perf_counter() - begin
             ground = task.frame
-            if self._survey is not None and survey:
+            if self._survey is not None:
                 begin = perf_counter()
                 self._survey.add(ground, self._last)
                 seconds["map"] = perf_counter() - begin
             return Result(scan=scan, ground=ground, occupancy=self._last if occupancy else None, timings=seconds)
 
-    def run(self, source: Iterable[Scan], warm_up: int = 0) -> Iterator[Result]:
-        """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold.
-
-        The first `warm_up` scans only prepare the filters and are not added to the map.
-        """
+    def run(self, source: Iterable[Scan]) -> Iterator[Result]:
+        """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold."""
         if not getattr(source, "sequential", True):
             yield from self._apart(source)
             return
-        for number, scan in enumerate(source):
-            yield self._take(scan, survey=number >= warm_up)
+        for scan in source:
+            yield self._take(scan)
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Unrelated scans; on an accelerator without the occupancy stage several at a time."""

@@ -17,9 +17,9 @@ import pytest
 from roadbed.batch import tasks
 from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
 from roadbed.batch.engine import Engine, patient_start
-from roadbed.batch.maps import do_merge
+from roadbed.batch.work import do_merge
 from roadbed.core.errors import DeviceError, InputError
-from tests.batch.conftest import SMALL, content, ended, job_in
+from tests.batch.conftest import SMALL, content, job_in
 from tests.cli.process import roadbed
 from tests.disks import mounted
 from tests.live.processes import PATIENCE
@@ -55,8 +55,7 @@ def engine(cluster):
 @pytest.fixture(scope="module")
 def expected(alone, sequences):
     """What one process writes for all sequences, with the map of them all."""
-    maps = [alone.of(sequence) / "map" for sequence in sequences]
-    assert next(do_merge(alone, "map", maps, alone.folder / "map", maps[0])).status == "done"
+    assert next(do_merge(alone, "the map", sequences)).status == "done"
     return results(alone)
 
 
@@ -153,18 +152,6 @@ def test_a_full_disk_stops_the_rest_and_can_be_gone_on_from(engine, sequences, e
         assert (progress.failures, progress.left) == ({}, 0)
         done = {name: data for name, data in results(job).items() if name.startswith("sequences/")}
         assert done == {name: data for name, data in expected.items() if sequences[0].name in name}
-
-
-def test_segments_on_the_cluster_join_to_the_same_bytes_as_in_one_process(engine, sequences, tmp_path):
-    sequence, cuts = sequences[0], {"segment": 4, "warm_up": 2, "occupancy": False}
-    here, there = job_in(tmp_path / "here", **cuts), job_in(tmp_path / "there", **cuts)
-    segments = ended(tasks.sequence_task(here, sequence)).segments
-    for segment in segments:
-        ended(tasks.segment_task(here, sequence, segment))
-    assert ended(tasks.join_task(here, sequence, segments)).status == "done"
-    assert run(there, [sequence], engine).done == 1
-    assert content(there.of(sequence)) == content(here.of(sequence))
-    assert not there.unfinished.exists()
 
 
 def test_a_corrupt_sequence_is_reported_and_the_command_ends_with_1(cluster, sequences, expected, tmp_path):

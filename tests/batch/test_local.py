@@ -109,7 +109,6 @@ def test_without_ray_one_line_shows_what_to_install(home):
     ("arguments", "message"),
     [
         (("nothing/*.bin", "-o", "out"), "found nothing of that name"),
-        (("sim:city", "-o", "out", "--warm-up", "5"), "--warm-up: expected --segment too"),
         (("sim:city", "-o", "out", "--ray", "auto", "--workers", "2"), "--workers: expected without --ray"),
         (("sim:city", "-o", "."), "is not empty and not a batch"),
     ],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the benchmarks of a batch say: segments come closer as they warm up, and the model adds up."""
+"""The benchmarks of a batch: the model adds up."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ import subprocess
 import pytest
 
 from benchmarks.batch import MANY, _descendants, _model
-from benchmarks.segments import segment_rows
-from roadbed.core.errors import InputError
-from tests.batch.conftest import SMALL
-
-
-def test_a_segment_that_is_warmed_up_says_what_the_drive_says():
-    # A second of warm-up: four LUX scan so fast that ten of their scans are too short to find a motion in.
-    rows = list(segment_rows("sim:city?sensor=vlp16&frames=40", (0, 10), cuts=1, config=SMALL))
-    cold, warm, seed = rows
-    assert [row["warm_up"] for row in rows] == [0, 10, "another seed"]
-    assert all(0 < row["ground_alone_labels_differ_percent"] < 5 for row in (cold, warm))
-    assert cold["moving_cells_agree_percent"] < 80 < warm["moving_cells_agree_percent"] < 100
-    assert seed["occupied_differs"] < warm["occupied_differs"] < cold["occupied_differs"]
-    assert {row["frames"] for row in rows} == {10}
-    with pytest.raises(InputError, match="found 3 scans, expected 40 or more"):
-        list(segment_rows("sim:city?sensor=lux4&frames=3", (0, 10)))
 
 
 def test_the_model_of_a_million_scans_adds_up():

@@ -65,7 +65,7 @@ def test_every_backend_times_the_papers_tasks_and_lays_its_work_out_in_every_way
         return
     assert [row["scheduling"] for row in out["scheduling"]] == ["sequential", "parallel"]
     if name == "opencl" and place.device.kind == "cpu":
-        assert [row["units"] for row in out["figure_9"]] == bench_module.powers_of_two(place.device.units)
+        assert [row["units"] for row in out["figure_9"]] == bench_module.cores(place.device.units)
         assert out["figure_9"][0]["step_speed_up"] == 1
 
 
@@ -81,6 +81,11 @@ def test_the_parallel_schedule_gives_the_same_grid(name):
     sequential, parallel = (stage._filter.layers for stage in stages)
     assert sequential[1].max() > 0.1  # dynamic mass
     np.testing.assert_array_equal(parallel, sequential)
+
+
+def test_speed_up_is_measured_on_every_number_of_cores_that_the_papers_figure_9_has():
+    assert bench_module.cores(2) == [1, 2]
+    assert bench_module.cores(24) == [*range(1, 17), 24]
 
 
 def test_energy_is_read_where_the_platform_tells_and_said_to_be_missing_where_not(tmp_path):

@@ -24,8 +24,10 @@ def test_ground_measures_both_presets():
     assert out["bench"] == "ground"
     assert [row["case"] for row in out["rows"]] == [
         "lux4 paper cold", "lux4 paper warm", "lux4 default cold", "lux4 default warm", "lux4 variance",
+        "lux4 variance 334 x 334",
     ]  # fmt: skip
-    assert [row["iterations"] for row in out["rows"]] == [10, 10, 6, 3, None]
+    assert [row["iterations"] for row in out["rows"]] == [10, 10, 6, 3, None, None]
+    assert out["rows"][-1]["cells"] == 334 * 334  # the report's
     for row in out["rows"]:
         assert 0 < row["median_ms"] <= row["p95_ms"]
         parts = {name: value for name, value in row["phases_ms"].items() if name != "total"}

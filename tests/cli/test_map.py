@@ -30,7 +30,7 @@ def test_export_crop_and_merge(folder, tmp_path):
     roadbed("map", folder, "crop", "-o", part, "--", "0", "20", "-80", "-60")
     assert json.loads(roadbed("map", part, "show", "--json").stdout)["nodes"] == 400
     roadbed("map", folder, "merge", part, "-o", both)
-    asked = ("--products", "geotiff,gltf", "-o", out, "--origin", "1000", "2000", "50", "--json")
+    asked = ("--products", "geotiff,ply", "-o", out, "--origin", "1000", "2000", "50", "--json")
     done = json.loads(roadbed("map", both, "export", *asked).stdout)
     assert done["files"] == [path for path in done["files"] if (out / path).exists()]
     with rasterio.open(out / "variance.tif") as raster:
@@ -38,7 +38,7 @@ def test_export_crop_and_merge(folder, tmp_path):
         inside = variance[raster.index(1010.5, 2000 - 69.5)]
         assert inside == pytest.approx(np.nanmax(variance) / 2)  # twice as many points there
     one_line_and_status_2(roadbed("map", both, "export", "-o", out), "--force")
-    roadbed("map", both, "export", "--products", "ascii", "-o", out, "--force")
+    roadbed("map", both, "export", "--products", "ply", "-o", out, "--force")
     assert not (out / "variance.tif").exists()
 
 
@@ -53,12 +53,10 @@ def test_mistakes_end_in_one_line(folder, tmp_path):
         one_line_and_status_2(roadbed("map", *arguments), words)
 
 
-def test_a_run_without_a_map_gives_products_too(tmp_path):
-    out = tmp_path / "out"
-    arguments = ("sim:city?sensor=vlp16&frames=2", "--no-layers", "--products", "geotiff,laz,nav2", "-o", out, "--json")
-    facts = json.loads(roadbed("run", *arguments).stdout)
-    assert facts["odometry"] == "poses of the source"
+def test_a_run_keeps_a_map_that_is_exported(tmp_path):
+    kept, out = tmp_path / "map", tmp_path / "products"
+    arguments = ("sim:city?sensor=vlp16&frames=2", "--no-layers", "--map", kept, "-o", tmp_path / "out", "--json")
+    assert json.loads(roadbed("run", *arguments).stdout)["odometry"] == "poses of the source"
+    roadbed("map", kept, "export", "--products", "geotiff,laz,nav2", "-o", out)
     for name in ("elevation.tif", "ground.laz", "obstacles.laz", "static.pgm", "static.yaml"):
         assert (out / name).stat().st_size > 100
-    alone = "sim:city?sensor=vlp16&frames=1&odometry=none"
-    one_line_and_status_2(roadbed("run", alone, "--products", "all", "-o", tmp_path / "x"), "odometry")

@@ -43,7 +43,7 @@ CHANGES = {
     "ground.time.motion": "vehicle",
     "ground.labels.threshold": 0.20,
     "occupancy.without": tuple(rule for rule in get_args(OccupancyRule) if rule in BEYOND_THE_PAPER),
-    "occupancy.grid.length": 50.0,  # section 3.1: 30 x 50 m in front of the vehicle
+    "occupancy.grid.length": 50.0,  # sections 2.1 and 5.3: 30 x 50 m in front of the vehicle
     "occupancy.grid.width": 30.0,
     "occupancy.grid.spacing": 0.1,
     "occupancy.grid.ahead": 25.0,
@@ -75,13 +75,16 @@ def test_the_papers_preset_changes_exactly_these_values():
 def test_a_rule_that_is_switched_off_has_no_effect_on_the_papers_filter():
     """What the kernels get in the paper's preset; an infinite scale, a share of 0 and a factor of 1 have no effect."""
     paper = Config.preset("paper")
-    model, sensor = FilterModel.of(paper.occupancy), SensorModel.of(paper, 0.1, 60.0, 100)
-    assert not any((model.exclusive, model.registration.enabled))
+    model = FilterModel.of(paper.occupancy)
+    assert not any((model.exclusive, model.registration.enabled, model.surface_births))
     assert {model.maturity_begin, model.surface_sigma} == {np.inf}
     assert {model.claimed, model.beside, model.test_free, model.birth.fast, model.birth.registered} == {0.0}
     assert model.unobserved_survival == model.registered_floor == model.moving.untested == 1.0
     assert model.sure_memory == model.free_memory
-    assert (sensor.face, sensor.neighbour_rays, sensor.log_hit_ratio) == (0.0, 0, pytest.approx(np.log(4)))
+    for points in (100, 100_000):  # of a sparse sensor and of a dense one
+        sensor = SensorModel.of(paper, 0.1, 60.0, points)
+        assert (sensor.face, sensor.neighbour_rays, sensor.log_hit_ratio) == (0.0, 0, pytest.approx(np.log(4)))
+        assert (sensor.whole_cells, sensor.layers_apart) == (False, 0.0)
 
 
 def test_no_addition_is_left_on():

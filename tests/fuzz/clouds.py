@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.sources.formats import lzf
 from tests.fuzz.damage import damage
+from tests.sources.formats.compressed import compress
 
 _DTYPES = ("<f4", "<f8", "<i1", "<u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8")
 _NAMES = ("intensity", "ring", "t", "time", "timestamp", "classes", "_", "rgb", "x", "Z", "", "sensor_index", "normal")
@@ -51,7 +51,7 @@ def pcd(rng: Random) -> bytes:
         body = "\n".join(" ".join(str(value) for part in row for value in part) for row in rows).encode()
     elif kind == "binary_compressed":
         flat = b"".join(column.tobytes() for column in columns)
-        packed = lzf.compress(np.frombuffer(flat, np.uint8)).tobytes()
+        packed = compress(flat)
         sizes = odd(rng, len(packed), 0, 2**32 - 1), odd(rng, len(flat), 2**32 - 1, 0, 10**6)
         body = struct.pack("<II", *sizes) + packed
     else:

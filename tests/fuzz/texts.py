@@ -181,7 +181,7 @@ _FLAGS = (
     "--method",
     "--map",
 )
-_FLAGS += ("--seed", "--port", "--compare", "--protocol", "--scene", "--sensor", "--no-occupancy", "--", "-", "--x=1")
+_FLAGS += ("--seed", "--port", "--protocol", "--scene", "--sensor", "--no-occupancy", "--", "-", "--x=1")
 _VALUES = (
     *_PLACES,
     "default",

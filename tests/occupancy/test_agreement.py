@@ -32,10 +32,13 @@ def test_over_many_frames_no_grid_is_more_than_half_a_percent_off(name, config, 
     assert len(rows) == frames
     assert rows[-1]["cells_with_velocity"] > 20
     found = summary(rows)
+    times = np.array([[row["cpu_ground_ms"], row["ground_ms"]] for row in rows[1:]])
+    assert found["ground_speed_up"] == pytest.approx(np.median(times[:, 0]) / np.median(times[:, 1]))
     for grid in ("occupancy", "static", "velocity"):
         assert found[f"mean_{grid}_error_percent"] <= 0.5
     if name != "cuda":
         assert (found["differing_cells"], found["differing_moving"]) == (0, 0)
+        assert found["differing_labels"] <= 2 * frames  # rounding at a threshold
 
 
 def frame(static, velocity):

@@ -19,7 +19,6 @@ from roadbed.outputs.images import frame_figure, overview_figure, palette, png_b
 from roadbed.outputs.images.decoration import round_length
 from roadbed.outputs.images.palette import label_image
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scan import draw_scan
 from roadbed.outputs.images.scene3d import chase_camera, ground_view, occupancy_view, raw_view
 from roadbed.outputs.images.vehicle import height_at, outline
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
@@ -181,22 +180,6 @@ def test_speeds_are_written_beside_each_other_and_inside_the_panel(apart):
 def test_a_single_moving_object_is_labelled_with_its_speed():
     axes = panel(frame_figure(ground_frame(points=100), occupancy_frame()), "moving")
     assert "6.0 m/s" in [text.get_text() for text in axes.texts]
-
-
-def test_a_scan_is_drawn_in_the_colours_of_every_other_image(tmp_path):
-    ground = ground_frame()
-    label = ground.label.copy()
-    label[:200] = Label.LOW_OUTLIER
-    draw_scan(ground.scan, label, tmp_path / "scan.png", reach=25)
-    image = np.asarray(Image.open(tmp_path / "scan.png").convert("RGB"))
-    for colour in (palette.GROUND, palette.OBSTACLE, palette.OVERHANG, palette.LOW_OUTLIER):
-        assert pixels_of(image, colour, 3) > 100
-    coloured = image[np.ptp(image.astype(int), axis=-1) > 60].reshape(-1, 3)
-    known = np.stack([palette.rgb(colour) for _, colour in palette.LABELS.values()]).astype(int)
-    # Pixels at the rim of a point are mixed with white: their hue is what counts.
-    hues = np.array([255 - known[k] for k in range(len(known))]) / np.linalg.norm(255 - known, axis=1)[:, None]
-    seen = (255 - coloured) / np.linalg.norm(255 - coloured.astype(int), axis=1)[:, None]
-    assert ((seen @ hues.T).max(axis=1) > 0.98).mean() > 0.95
 
 
 def test_overview_has_three_steps():

@@ -21,7 +21,6 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     facts = json.loads(result.stdout)
     assert facts["frames"] == 3
-    assert (tmp_path / "first-scan.png").read_bytes().startswith(b"\x89PNG")
 
     written, source = roadbed.open(tmp_path), roadbed.open("sim:parking?sensor=vlp16&frames=3&odometry=drift")
     assert len(written) == 3

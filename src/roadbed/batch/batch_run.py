@@ -13,19 +13,16 @@ from dataclasses import asdict
 from typing import Any
 
 from roadbed import __version__
-from roadbed.batch import maps, tasks
+from roadbed.batch import tasks
 from roadbed.batch.engine import Engine, Lost, Task
-from roadbed.batch.folders import remove_abandoned
-from roadbed.batch.job import Frames, Job, Outcome, Progress, Split
+from roadbed.batch.job import Frames, Job, Outcome, Progress
 from roadbed.batch.manifest import write_json
 from roadbed.batch.report import write_batch_report
-from roadbed.batch.segments import Segment
 from roadbed.batch.sequences import InputSequence
 from roadbed.core.errors import OutputError
 from roadbed.io.atomic import output_errors
 
 MARKER = "roadbed-batch.json"
-MAP = "map"
 _OF_MAP = "the map"  # instead of the name of a sequence, which has no space
 OnEvent = Callable[[Progress, dict[str, Any]], None]
 
@@ -52,7 +49,7 @@ def locked_output(job: Job) -> Iterator[None]:
             pass
         os.ftruncate(descriptor, 0)
         os.write(descriptor, (json.dumps({"roadbed": __version__, "command": job.command}) + "\n").encode())
-        remove_abandoned(job.unfinished)
+        shutil.rmtree(job.unfinished, ignore_errors=True)  # of an interrupted run
         yield
     finally:
         os.close(descriptor)
@@ -64,10 +61,6 @@ class BatchRun:
     def __init__(self, job: Job, sequences: Sequence[InputSequence], engine: Engine, on_event: OnEvent) -> None:
         self.job, self.sequences, self.engine, self.on_event = job, list(sequences), engine, on_event
         self.progress = Progress(len(self.sequences))
-        self._by_name = {sequence.name: sequence for sequence in sequences}
-        self._split: dict[str, tuple[Segment, ...]] = {}
-        self._parts_done: dict[str, set[int | None]] = {}
-        self._between = job.unfinished / "maps"
         self._ended: set[str] = set()  # a worker may be lost after it has reported the end
 
     def keep_complete(self) -> bool:
@@ -91,7 +84,8 @@ class BatchRun:
             self.engine.add(Task(sequence.name, tasks.sequence_task, (self.job, sequence)))
         self._work(is_stopped)
         if self.job.map and not is_stopped() and not self.progress.stopped:
-            self._merge(is_stopped)
+            self.engine.add(Task(_OF_MAP, tasks.merge_task, (self.job, _OF_MAP, tuple(self.complete()))))
+            self._work(is_stopped)
         if is_stopped():
             self.progress.stopped = "interrupted"
         return self.progress
@@ -105,12 +99,6 @@ class BatchRun:
             if isinstance(event, Frames):
                 self.progress.frames += event.count
                 self._emit("frames", event.sequence, count=event.count, worker=event.worker)
-            elif isinstance(event, Split) and event.sequence not in self._split:
-                self._emit("split", event.sequence, segments=len(event.segments))
-                self._split[event.sequence] = event.segments
-                for segment in event.segments:
-                    sequence = self._by_name[event.sequence]
-                    self.engine.add(Task(event.sequence, tasks.segment_task, (self.job, sequence, segment)))
             elif isinstance(event, Lost):
                 self._lost(task, event)
             elif isinstance(event, Outcome):
@@ -118,13 +106,7 @@ class BatchRun:
 
     def _take(self, outcome: Outcome) -> None:
         name, progress = outcome.sequence, self.progress
-        if outcome.status == "part":
-            done = self._parts_done.setdefault(name, set())
-            if outcome.segment not in done:
-                done.add(outcome.segment)
-                if len(done) == len(self._split[name]):
-                    self.engine.add(Task(name, tasks.join_task, (self.job, self._by_name[name], self._split[name])))
-        elif outcome.status == "failed":
+        if outcome.status == "failed":
             self._failed(name, outcome.reason)
             if outcome.disk_full and not progress.stopped:
                 progress.stopped = "the disk is full"
@@ -136,11 +118,8 @@ class BatchRun:
             self._ended.add(name)
             progress.done += outcome.status == "done"
             progress.kept += outcome.status == "kept"
-            shutil.rmtree(self.job.unfinished / f"{name}.segments", ignore_errors=True)
 
     def _failed(self, name: str, reason: str) -> None:
-        if name in self.progress.failures:
-            return  # another segment has failed before
         if name == _OF_MAP:
             self.progress.map_failure = reason
         else:
@@ -154,27 +133,9 @@ class BatchRun:
         else:
             self._failed(task.about, f"{lost.reason} ({lost.attempt} attempts)")
 
-    def _merge(self, is_stopped: Callable[[], bool]) -> None:
-        """Merge the maps of all complete sequences, level by level."""
-        folders = [self.job.of(sequence) / MAP for sequence in self.complete()]
-        folders = [folder for folder in folders if (folder / "map.json").exists()]
-        if not folders:
-            self._failed(_OF_MAP, "no sequence has a map: a map needs odometry and the method stcrf")
-            return
-        for merges in maps.levels(folders, self.job.folder / MAP, self._between):
-            for merge in merges:
-                arguments = (self.job, _OF_MAP, merge.maps, merge.target, folders[0])
-                self.engine.add(Task(_OF_MAP, tasks.merge_task, arguments))
-            self._work(is_stopped)
-            if self.progress.map_failure or is_stopped():
-                return
-
     def clear(self) -> None:
-        """Remove unfinished folders, once no worker writes; segments that are not joined yet stay."""
-        remove_abandoned(self.job.unfinished)
-        shutil.rmtree(self._between, ignore_errors=True)
-        if self.job.unfinished.is_dir() and not any(self.job.unfinished.iterdir()):
-            self.job.unfinished.rmdir()
+        """Remove unfinished folders, once no worker writes."""
+        shutil.rmtree(self.job.unfinished, ignore_errors=True)
 
     def _emit(self, event: str, sequence: str, **more: Any) -> None:
         self.on_event(

@@ -13,8 +13,6 @@ from roadbed.core.errors import OutputError
 from roadbed.io.atomic import output_errors
 from roadbed.outputs.folder import foreign_file
 
-_MARK = "~"  # of folders that are being written
-
 
 @contextmanager
 def atomic_folder(target: Path, beside: Path, foreign: Callable[[Path], str | None] = foreign_file) -> Iterator[Path]:
@@ -25,19 +23,13 @@ def atomic_folder(target: Path, beside: Path, foreign: Callable[[Path], str | No
     """
     with output_errors(target):
         beside.mkdir(parents=True, exist_ok=True)
-        folder = beside / f"{target.name}{_MARK}{os.urandom(6).hex()}"
+        folder = beside / f"{target.name}~{os.urandom(6).hex()}"
         folder.mkdir()
         try:
             yield folder
             _replace(folder, target, foreign)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-
-
-def remove_abandoned(beside: Path) -> None:
-    """Remove the folders of an interrupted run; no worker may be writing."""
-    for folder in [*beside.glob(f"*{_MARK}*"), *beside.glob(f"*/*{_MARK}*")]:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _replace(folder: Path, target: Path, foreign: Callable[[Path], str | None]) -> None:

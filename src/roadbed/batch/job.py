@@ -11,11 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import Literal
 
-from roadbed.batch.segments import Segment
 from roadbed.batch.sequences import InputSequence
 from roadbed.config import Config
-
-WARM_UP = 80  # frames; see `python -m benchmarks segments`
 
 
 @dataclass(frozen=True)
@@ -28,8 +25,6 @@ class Job:
     occupancy: bool = True
     layers: bool = True
     map: bool = False
-    segment: int | None = None  # frames; None: sequences stay in one piece
-    warm_up: int = WARM_UP  # frames before a segment that prepare its filters and are discarded
     threads: int = 1  # of the kernels in one worker
     resume: bool = False
 
@@ -39,7 +34,7 @@ class Job:
 
     @property
     def unfinished(self) -> Path:
-        """Segments, and folders that are being written."""
+        """Folders that are being written."""
         return self.folder / "unfinished"
 
     def of(self, sequence: InputSequence) -> Path:
@@ -48,14 +43,12 @@ class Job:
 
     def settings_hash(self, sequence: InputSequence) -> str:
         """Hash of everything but the input that results depend on."""
-        cut = None if self.segment is None else (self.segment, self.warm_up)
         settings = {
             "config": self.config.model_dump(mode="json"),
             "opening": asdict(sequence.read_options),
             "occupancy": self.occupancy,
             "layers": self.layers,
             "map": self.map,
-            "segments": cut,
         }
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
@@ -70,23 +63,14 @@ class Frames:
 
 
 @dataclass(frozen=True)
-class Split:
-    """A long sequence is split into segments."""
-
-    sequence: str
-    segments: tuple[Segment, ...]
-
-
-@dataclass(frozen=True)
 class Outcome:
-    """How a sequence, a segment or a merge of maps ended."""
+    """How a sequence or the merge of the maps ended."""
 
     sequence: str
-    status: Literal["done", "kept", "failed", "part"]
+    status: Literal["done", "kept", "failed"]
     frames: int = 0
     reason: str = ""  # why it failed, or why earlier results were outdated
     disk_full: bool = False
-    segment: int | None = None  # its number, with status "part"
 
 
 @dataclass

@@ -37,7 +37,6 @@ class SequenceManifest:
     input: str  # SHA-256 of every byte
     settings: str  # SHA-256
     versions: Mapping[str, str]
-    segments: Sequence[Sequence[int]]  # first, start, stop
     frames: int
     points: int
     labels: Mapping[str, int]  # points by label

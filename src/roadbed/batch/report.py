@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
 from math import isnan, nan
-from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from roadbed.batch.job import Job, Progress
 from roadbed.batch.manifest import RUN, SequenceManifest, read_json
@@ -15,12 +18,14 @@ from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.images import quick_image
 from roadbed.outputs.report import FrameRecord, ReportImage, Slide
-from roadbed.outputs.report.collection import Collection, SequenceEntry, write_collection
+from roadbed.outputs.report.page import filled_page, gallery, links, percent, table, tile_row
 from roadbed.outputs.report.summary import webp_bytes
 from roadbed.pipeline import Result
 
 KEPT = 2  # frames of a sequence
 FOLDER = "lowest"
+_MOST_IMAGES = 12
+_NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
 
 
 class LowestFrames:
@@ -50,50 +55,118 @@ def by_score(entry: Mapping[str, Any]) -> tuple[float, int, int]:
     return (101.0 if entry["F1"] is None else entry["F1"], -len(entry["diagnostics"]), entry["frame"])
 
 
-def lowest_of(entries: Iterable[Mapping[str, Any]], count: int = KEPT) -> list[Mapping[str, Any]]:
-    return sorted(entries, key=by_score)[:count]
+class _Entry(NamedTuple):
+    """A complete sequence: what it holds, and the times of its run."""
+
+    manifest: SequenceManifest
+    run: Mapping[str, Any]
+
+    def of_stages(self, name: str) -> Mapping[str, float]:
+        """Numbers by stage: stage_seconds or median_ms."""
+        return self.run.get(name, {})
 
 
-_MOST_IMAGES = 12
-
-
-def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> Path:
+def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> None:
     """report.html over every complete sequence of this call, also those that were kept."""
-    entries, lowest = [], []
-    for sequence in complete:
-        known, run = SequenceManifest.read(job.of(sequence)), read_json(job.of(sequence) / RUN)
-        if known is None:
-            continue
-        entries.append(
-            SequenceEntry(
-                sequence.name,
-                sequence.location,
-                f"sequences/{sequence.name}/report.html",
-                known.frames,
-                known.points,
-                known.diagnostics,
-                known.scores,
-                run.get("stage_seconds", {}),
-                run.get("median_ms", {}),
-                run.get("processor_s", 0.0),
-            )
-        )
-        lowest += [(by_score(entry), sequence.name, entry) for entry in known.lowest]
-    images = []
-    for _, name, entry in sorted(lowest, key=lambda found: found[:2])[:_MOST_IMAGES]:
-        score = f", F1 {entry['F1']:.2f} %" if entry["F1"] is not None else ""
-        caption = "; ".join([f"{name}, frame {entry['frame']}{score}", *entry["diagnostics"]])
-        image = job.sequences / name / entry["picture"]
-        if image.is_file():
-            images.append(ReportImage(caption, image.read_bytes(), "webp"))
+    folders = [job.of(sequence) for sequence in complete]
+    read = [(SequenceManifest.read(folder), read_json(folder / RUN)) for folder in folders]
+    entries = [_Entry(manifest, run) for manifest, run in read if manifest is not None]
+    frames = sum(entry.manifest.frames for entry in entries)
+    failed = f", {len(progress.failures)} failed" if progress.failures else ""
+    images = _lowest_images(job, entries)
+    failures = table(("sequence", "reason"), sorted(progress.failures.items()))
+    page = filled_page(
+        title="Batch",
+        lead=f"{len(entries):,} sequences complete{failed}, {frames:,} frames",
+        tiles=tile_row(_tiles(entries, progress)),
+        slider=_NO_SLIDES + (f"<h2>What failed</h2>{failures}" if progress.failures else ""),
+        run=table((), [("command", job.command), *_remarks(job, progress)]),
+        timings=_stages(entries),
+        accuracy=_scores(entries),
+        pictures=f"<h2>The lowest frames</h2>{gallery(images)}" if images else "",
+        rows_title="Sequences",
+        rows=f'<div class="scroll">{_sequences(entries)}</div>',
+        configuration=escape(job.config.dumps()),
+        files=links(
+            "Reports of the sequences",
+            [(entry.manifest.name, f"sequences/{entry.manifest.name}/report.html") for entry in entries],
+        ),
+        made=datetime.now(UTC),
+    )
+    write_file(job.folder / "report.html", page)
+
+
+def _remarks(job: Job, progress: Progress) -> list[tuple[str, str]]:
     remarks = [
         ("sequences", f"{progress.done} done, {progress.kept} kept from before, {progress.left} not done"),
         ("workers lost and replaced", str(progress.retries)),
         ("long-term map", progress.map_failure or ("map/" if job.map and not progress.stopped else "none")),
     ]
-    if progress.stopped:
-        remarks.append(("stopped early", progress.stopped))
-    path = job.folder / "report.html"
-    configuration = job.config.dumps()
-    write_collection(path, Collection("Batch", job.command, configuration, entries, progress.failures, images, remarks))
-    return path
+    return [*remarks, ("stopped early", progress.stopped)] if progress.stopped else remarks
+
+
+def _lowest_images(job: Job, entries: Sequence[_Entry]) -> list[ReportImage]:
+    lowest = [(by_score(frame), entry.manifest.name, frame) for entry in entries for frame in entry.manifest.lowest]
+    images = []
+    for _, name, frame in sorted(lowest, key=lambda found: found[:2])[:_MOST_IMAGES]:
+        score = f", F1 {frame['F1']:.2f} %" if frame["F1"] is not None else ""
+        caption = "; ".join([f"{name}, frame {frame['frame']}{score}", *frame["diagnostics"]])
+        image = job.sequences / name / frame["picture"]
+        if image.is_file():
+            images.append(ReportImage(caption, image.read_bytes(), "webp"))
+    return images
+
+
+def _tiles(entries: Sequence[_Entry], progress: Progress) -> list[tuple[str, str]]:
+    tiles = [(f"{len(entries):,}", "sequences complete"), (f"{len(progress.failures):,}", "sequences failed")]
+    tiles.append((f"{sum(entry.manifest.points for entry in entries):,}", "points"))
+    processor = sum(entry.run.get("processor_s", 0.0) for entry in entries)
+    frames = sum(entry.manifest.frames for entry in entries)
+    if frames:
+        tiles.append((f"{1e3 * processor / frames:.1f} ms", "processor time per frame, with all that is written"))
+    scores = [score for entry in entries if (score := entry.manifest.scores.get("F1")) is not None]
+    if scores:
+        tiles.append((percent(float(np.mean(scores))), "F1 of the ground, mean over sequences"))
+    return tiles
+
+
+def _stages(entries: Sequence[_Entry]) -> str:
+    totals: dict[str, float] = {}
+    for entry in entries:
+        for stage, seconds in entry.of_stages("stage_seconds").items():
+            totals[stage] = totals.get(stage, 0.0) + seconds
+    if not totals:
+        return "<p>No timings were taken.</p>"
+    rows = []
+    for stage, total in sorted(totals.items(), key=lambda item: -item[1]):
+        medians = {entry.manifest.name: entry.of_stages("median_ms").get(stage, 0.0) for entry in entries}
+        known = [ms for entry in entries if (ms := entry.of_stages("median_ms").get(stage)) is not None]
+        slowest = max(medians, key=lambda name: medians[name])
+        share = f"{100 * total / max(sum(totals.values()), 1e-9):.0f} %"
+        rows.append((stage, f"{total:.1f}", share, f"{np.median(known):.2f}", f"{medians[slowest]:.2f}", slowest))
+    head = ("stage, slowest first", "s in all", "share", "median ms per frame", "of the slowest sequence", "which is")
+    return table(head, rows)
+
+
+def _scores(entries: Sequence[_Entry]) -> str:
+    scored = [entry.manifest for entry in entries if any(v is not None for v in entry.manifest.scores.values())]
+    if not scored:
+        return ""
+    scored.sort(key=lambda manifest: (manifest.scores.get("F1") or 0.0, manifest.name))
+    names = list(scored[0].scores)
+    rows = [(one.name, str(one.frames), *(_percent(one.scores.get(name)) for name in names)) for one in scored]
+    head = ("sequence, lowest first", "frames", *(f"{name} %" for name in names))
+    return f"<h2>Accuracy</h2><p>Ground labels against the truth, mean over frames.</p>{table(head, rows)}"
+
+
+def _percent(value: float | None) -> str:
+    return percent(nan if value is None else value).removesuffix(" %")
+
+
+def _sequences(entries: Sequence[_Entry]) -> str:
+    head = ("sequence", "source", "frames", "points", "frames with diagnostics", "processor s")
+    rows = [
+        (one.name, one.source, str(one.frames), f"{one.points:,}", str(one.diagnostics), f"{seconds:.1f}")
+        for one, seconds in ((entry.manifest, entry.run.get("processor_s", 0.0)) for entry in entries)
+    ]
+    return table(head, rows)

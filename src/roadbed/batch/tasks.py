@@ -6,11 +6,9 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 from roadbed.batch.job import Job, Outcome
-from roadbed.batch.segments import Segment
 from roadbed.batch.sequences import InputSequence
 from roadbed.core.errors import OutputError, RoadbedError
 
@@ -23,22 +21,10 @@ def sequence_task(job: Job, sequence: InputSequence) -> Iterator[Any]:
     yield from _guarded(job, sequence.name, lambda: do_sequence(job, sequence))
 
 
-def segment_task(job: Job, sequence: InputSequence, segment: Segment) -> Iterator[Any]:
-    from roadbed.batch.work import do_segment
+def merge_task(job: Job, name: str, sequences: tuple[InputSequence, ...]) -> Iterator[Any]:
+    from roadbed.batch.work import do_merge
 
-    yield from _guarded(job, sequence.name, lambda: do_segment(job, sequence, segment))
-
-
-def join_task(job: Job, sequence: InputSequence, segments: tuple[Segment, ...]) -> Iterator[Any]:
-    from roadbed.batch.work import do_join
-
-    yield from _guarded(job, sequence.name, lambda: do_join(job, sequence, segments))
-
-
-def merge_task(job: Job, name: str, maps: tuple[Path, ...], target: Path, onto: Path) -> Iterator[Any]:
-    from roadbed.batch.maps import do_merge
-
-    yield from _guarded(job, name, lambda: do_merge(job, name, maps, target, onto))
+    yield from _guarded(job, name, lambda: do_merge(job, name, sequences))
 
 
 def _guarded(job: Job, name: str, work: Callable[[], Iterator[Any]]) -> Iterator[Any]:
@@ -52,7 +38,7 @@ def _guarded(job: Job, name: str, work: Callable[[], Iterator[Any]]) -> Iterator
             raise OutputError(f"{job.folder}: not found on {here}, expected a folder that every node has")
         yield from work()
     except MemoryError:
-        yield Outcome(name, "failed", reason="out of memory: use fewer --workers, or --segment")
+        yield Outcome(name, "failed", reason="out of memory: use fewer --workers")
     except Exception as error:  # one sequence does not end the others
         yield Outcome(name, "failed", reason=_line(error), disk_full=_is_full(error))
     finally:

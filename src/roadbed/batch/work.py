@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work of a worker: process a sequence, process a segment of it, or join its segments."""
+"""The work of a worker: process a sequence, or merge the maps of all sequences."""
 
 from __future__ import annotations
 
@@ -15,29 +15,27 @@ from typing import Any
 import numpy as np
 
 from roadbed.batch.folders import atomic_folder
-from roadbed.batch.job import Frames, Job, Outcome, Split
+from roadbed.batch.job import Frames, Job, Outcome
 from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_json, sizes, versions, write_json
 from roadbed.batch.report import FOLDER as LOWEST
-from roadbed.batch.report import LowestFrames, lowest_of
-from roadbed.batch.segments import Ids, Segment, cut
+from roadbed.batch.report import LowestFrames
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
-from roadbed.mapping.merge import merge_maps, new_map_folder
+from roadbed.mapping.merge import foreign_to_map, merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.recording import Part, RunFolder, link_or_copy
+from roadbed.outputs.recording import RunFolder
 from roadbed.outputs.report import RunSummary
 from roadbed.pipeline import Pipeline
-from roadbed.sources.source import Selection, Source
+from roadbed.sources.source import Source
 
 _REPORT_EVERY = 1.0  # s
-_SEGMENT = "segment.json"  # the last file of a segment
-_PARTS = (*RunFolder.PARTS, "map", LOWEST, SEQUENCE, RUN)
-Events = Iterator[Frames | Split | Outcome]
+_MAP = "map"
+_PARTS = (*RunFolder.PARTS, _MAP, LOWEST, SEQUENCE, RUN)
 
 
-def do_sequence(job: Job, sequence: InputSequence) -> Events:
-    """Keep a sequence that is complete, process it, or split a long one."""
+def do_sequence(job: Job, sequence: InputSequence) -> Iterator[Frames | Outcome]:
+    """Process a sequence, unless it is complete."""
     clock = _Clock()
     source = sequence.read_options.open(sequence.location)
     files = input_files(sequence, source)
@@ -49,20 +47,16 @@ def do_sequence(job: Job, sequence: InputSequence) -> Events:
         return
     if not len(source):
         raise InputError(f"{sequence.location}: found no scans, expected at least one")
-    segments = cut(len(source), job.segment, job.warm_up if source.sequential else 0)
-    if len(segments) > 1:
-        yield Split(sequence.name, tuple(segments))
-        return
     digest = input_hash(sequence, files)
     with atomic_folder(job.of(sequence), job.unfinished) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, lowest = RunFolder(out, sequence.location, job.config, job.layers), LowestFrames()
-        for _, count in _run_pipeline(job, source, segments[0], recording, lowest, folder / "map"):
+        for count in _run_pipeline(job, source, recording, lowest, folder / _MAP):
             yield Frames(sequence.name, count)
-        _register_map_files(out, folder / "map")
+        _register_map_files(out, folder / _MAP)
         summary = recording.finish()
         shown = lowest.write(out, summary.slides)
-        _write_manifests(job, sequence, out, summary, digest, segments, shown, clock.facts(stamp))
+        _write_manifests(job, sequence, out, summary, digest, shown, clock.facts(stamp))
     yield Outcome(sequence.name, "done", len(summary.frames), again)
 
 
@@ -93,91 +87,38 @@ def outdated_reason(job: Job, sequence: InputSequence, files: Sequence[Path], st
     return f"{missing} is missing or cut short" if missing else None
 
 
-def do_segment(job: Job, sequence: InputSequence, segment: Segment) -> Events:
-    """Process a segment into a folder of its own, for `do_join`."""
-    clock = _Clock()
-    source = sequence.read_options.open(sequence.location)
-    key = _key(job, sequence, source)
-    target = segment_folder(job, sequence, segment)
-    if read_json(target / _SEGMENT).get("key") != key:
-        with atomic_folder(target, target.parent) as folder:
-            out = OutputFolder(folder, (*_PARTS, "part.json", "slides", _SEGMENT), command=job.command)
-            recording = RunFolder(out, sequence.location, job.config, job.layers, segment.start)
-            lowest = LowestFrames()
-            seen: list[dict[str, Any]] = []
-            for result, count in _run_pipeline(job, source, segment, recording, lowest, folder / "map"):
-                if result is not None and result.occupancy is not None:
-                    seen = [{"id": t.id, "position": t.position.tolist()} for t in result.occupancy.objects]
-                if count:
-                    yield Frames(sequence.name, count)
-            _register_map_files(out, folder / "map")
-            shown = lowest.write(out, recording.finish_part().slides)
-            facts = {"key": key, "seen": seen, "lowest": shown, **clock.facts("")}
-            write_json(out.file(_SEGMENT), facts)
-    yield Outcome(sequence.name, "part", segment.stop - segment.start, segment=segment.number)
+def do_merge(job: Job, name: str, sequences: Sequence[InputSequence]) -> Iterator[Outcome]:
+    """Merge the maps of the sequences into one, in the frame of the first.
 
-
-def do_join(job: Job, sequence: InputSequence, segments: Sequence[Segment]) -> Events:
-    """Join the segments of a sequence; the caller removes them."""
-    clock = _Clock()
-    source = sequence.read_options.open(sequence.location)
-    files = input_files(sequence, source)
-    stamp, digest = input_stamp(files), input_hash(sequence, files)
-    folders = [segment_folder(job, sequence, segment) for segment in segments]
-    facts = [read_json(folder / _SEGMENT) for folder in folders]
-    key = _key(job, sequence, source)
-    outdated = next((folder for folder, fact in zip(folders, facts) if fact.get("key") != key), None)
-    if outdated is not None:
-        raise InputError(f"{outdated}: expected a segment of {sequence.location} as it is now")
-    with atomic_folder(job.of(sequence), job.unfinished) as folder:
-        out = OutputFolder(folder, _PARTS, command=job.command)
-        recording, ids = RunFolder(out, sequence.location, job.config, job.layers), Ids()
-        for segment_dir, fact in zip(folders, facts):
-            part = Part.read(segment_dir)
-            recording.take(segment_dir, part, ids.of_segment(part.objects, part.last, fact["seen"]))
-        if job.map:
-            maps = [MapReader(part / "map") for part in folders if (part / "map" / "map.json").exists()]
-            if maps:
-                merge_maps(maps, lambda: new_map_folder(folder / "map", [stored.folder for stored in maps]))
-        _register_map_files(out, folder / "map")
-        lowest = lowest_of(entry for fact in facts for entry in fact["lowest"])
-        for entry in lowest:
-            drawn = next(path for part in folders if (path := part / entry["picture"]).exists())
-            (folder / LOWEST).mkdir(exist_ok=True)
-            link_or_copy(drawn, out.file(entry["picture"]))
-        summary = recording.finish()
-        run = clock.facts(stamp)
-        for name in ("wall_s", "processor_s"):
-            run[name] = round(run[name] + sum(fact[name] for fact in facts), 3)
-        _write_manifests(job, sequence, out, summary, digest, segments, lowest, run)
-    yield Outcome(sequence.name, "done", len(summary.frames))
-
-
-def segment_folder(job: Job, sequence: InputSequence, segment: Segment) -> Path:
-    return job.unfinished / f"{sequence.name}.segments" / f"{segment.number:05d}"
+    A damaged tile is an error: a map without it would look complete.
+    """
+    folders = [job.of(sequence) / _MAP for sequence in sequences]
+    maps = [MapReader(folder) for folder in folders if (folder / "map.json").exists()]
+    if not maps:
+        raise InputError("no sequence has a map: a map needs odometry and the method stcrf")
+    with atomic_folder(job.folder / _MAP, job.unfinished, foreign_to_map) as folder:
+        merge_maps(maps, lambda: new_map_folder(folder, folders))
+        damaged = [line for stored in maps for line in stored.damaged]
+        if damaged:
+            raise InputError(damaged[0])
+    yield Outcome(name, "done")
 
 
 def _run_pipeline(
-    job: Job, source: Source, segment: Segment, recording: RunFolder, lowest: LowestFrames, map_folder: Path
-) -> Iterator[tuple[Any, int]]:
-    """Run the pipeline over a segment; yields the last warm-up result once, and about every second the frames done."""
+    job: Job, source: Source, recording: RunFolder, lowest: LowestFrames, map_folder: Path
+) -> Iterator[int]:
+    """Run the pipeline over a sequence; yields about every second the number of frames done since."""
     pipeline = Pipeline(job.config, occupancy=job.occupancy, map_folder=map_folder if job.map else None)
-    whole = segment.first == 0 and segment.stop == len(source)
-    part = source if whole else Selection(source, range(segment.first, segment.stop))
     done, reported = 0, -_REPORT_EVERY  # the first frame is reported at once
-    for number, result in enumerate(pipeline.run(part, segment.warm_up), segment.first):
-        if number < segment.start:
-            if number == segment.start - 1:
-                yield result, 0
-            continue
+    for result in pipeline.run(source):
         lowest.add(recording.add(result), result)
         done += 1
         if time.monotonic() - reported >= _REPORT_EVERY:
-            yield None, done
+            yield done
             done, reported = 0, time.monotonic()
     pipeline.close()
     if done:
-        yield None, done
+        yield done
 
 
 def _register_map_files(out: OutputFolder, folder: Path) -> None:
@@ -196,7 +137,6 @@ def _write_manifests(
     out: OutputFolder,
     summary: RunSummary,
     digest: str,
-    segments: Sequence[Segment],
     lowest: Sequence[Any],
     run: dict[str, Any],
 ) -> None:
@@ -217,7 +157,6 @@ def _write_manifests(
         input=digest,
         settings=job.settings_hash(sequence),
         versions=versions(),
-        segments=[[segment.first, segment.start, segment.stop] for segment in segments],
         frames=len(summary.frames),
         points=sum(frame.points for frame in summary.frames),
         labels=labels,
@@ -227,11 +166,6 @@ def _write_manifests(
         lowest=lowest,
         files=sizes(out.path),
     ).write(out)
-
-
-def _key(job: Job, sequence: InputSequence, source: Source) -> str:
-    """Identifies settings, input and version; a segment with another key is outdated."""
-    return f"{job.settings_hash(sequence)} {input_stamp(input_files(sequence, source))} {versions()['roadbed']}"
 
 
 class _Clock:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the occupancy of an accelerator with the CPU's over a sequence, with the same scans and ground."""
+"""Compares the labels and the occupancy of an accelerator with those of the CPU over a sequence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,19 +22,25 @@ GRIDS = ("occupancy", "static", "velocity")
 
 
 def agreement_rows(scans: Iterable[Scan], config: Config, backend: Backend | CpuBackend) -> Iterator[dict[str, Any]]:
-    """One row per frame: the mean relative error of each grid in percent, and in how many cells anything differs.
+    """One row per frame: times of the two ground filters, labels that differ, the mean relative error of each occupancy
+    grid in percent, and cells in which anything differs. Both occupancy filters get the ground of the CPU.
 
     Occupancy and static: |ours - CPU's| / CPU's, mean over all cells. Velocity: length of the difference over the CPU's
     speed, mean over the cells that have a velocity in either; where only one has, the error counts as 100 %.
     """
-    ground = GroundFilter(config, CpuBackend())
+    ground, accelerated = GroundFilter(config, CpuBackend()), GroundFilter(config, backend)
     reference, filter_ = OccupancyFilter(config, CpuBackend()), OccupancyFilter(config, backend)
     for number, scan in enumerate(scans):
+        begin = perf_counter()
         surface = ground(scan)
+        middle = perf_counter()
+        label = accelerated(scan).label
+        times = {"cpu_ground_ms": 1e3 * (middle - begin), "ground_ms": 1e3 * (perf_counter() - middle)}
+        labels = int(np.count_nonzero(label != surface.label))
         expected, found = reference(scan, surface), filter_(scan, surface)
         errors = compare(found, expected)
         percent = {f"{name}_error_percent": 100 * errors[name] for name in GRIDS}
-        yield {"frame": number, **percent, **_differing(found, expected)}
+        yield {"frame": number, **times, "differing_labels": labels, **percent, **_differing(found, expected)}
 
 
 def compare(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, float]:
@@ -72,11 +79,14 @@ def _differing(found: OccupancyFrame, expected: OccupancyFrame) -> dict[str, int
 
 
 def summary(rows: list[dict[str, Any]]) -> dict[str, float]:
-    """Over the frames: mean and worst error of each grid, and all the cells that differed."""
+    """Speed-up of the ground (without the first of several frames), mean and worst error of each grid, and numbers of
+    labels and cells that differed."""
+    timed = rows[1:] or rows
+    cpu_ms, ms = (float(np.median([row[name] for row in timed])) for name in ("cpu_ground_ms", "ground_ms"))
     names = [f"{name}_error_percent" for name in GRIDS]
     return {
+        "ground_speed_up": cpu_ms / ms,
         **{f"mean_{name}": float(np.mean([row[name] for row in rows])) for name in names},
         **{f"worst_{name}": float(max(row[name] for row in rows)) for name in names},
-        "differing_cells": sum(row["differing_cells"] for row in rows),
-        "differing_moving": sum(row["differing_moving"] for row in rows),
+        **{name: sum(row[name] for row in rows) for name in rows[0] if name.startswith("differing_")},
     }

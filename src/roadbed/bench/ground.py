@@ -22,6 +22,8 @@ from roadbed.sources import open_source
 
 # Rummelhard et al. 2017, table II: 6.8 Hz and 21 Hz on a Quadro 2000.
 PAPER_MS = {"hdl64e": 147.0, "lux4": 47.6}
+# The grid of the report on grid variance, 334 x 334 cells of 0.3 m, in our axes: its y axis points forward.
+REPORT_LIMITS = {"x_min": 0.0, "x_max": 100.0, "y_min": -50.0, "y_max": 50.0}
 _PHASES = attrgetter("timings")  # s per phase of a frame
 
 Measured = tuple[Timing, dict[str, float]]  # and microseconds per phase on an accelerator
@@ -42,6 +44,8 @@ def ground_rows(
         scan = _scans(sensor, frames=1)[0]
         variance = Config.parse({"ground": {"method": "variance"}, **where})
         yield _row(f"{sensor} variance", scan, variance, None, _cold(variance, scan, seconds))
+        report = variance.with_changes(ground={"variance": {"pointcloud_limits": REPORT_LIMITS}})
+        yield _row(f"{sensor} variance 334 x 334", scan, report, None, _cold(report, scan, seconds))
     if "hdl64e" in sensors:
         yield from _growth(_scans("hdl64e", frames=1)[0], Config.preset("paper").with_changes(**where), seconds)
 

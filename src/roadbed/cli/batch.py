@@ -39,10 +39,6 @@ def batch(
         typer.Option("--resume", help="Keep complete sequences, process the others."),
     ] = False,
     frames: Frames = None,
-    segment: Annotated[
-        int | None, typer.Option(min=10, help="Split longer sequences into segments of this many frames.")
-    ] = None,
-    warm_up: Annotated[int | None, typer.Option(min=0, help="Warm-up frames before a segment (80).")] = None,
     with_map: Annotated[bool, typer.Option("--map", help="Also make a map per sequence and merge them.")] = False,
     occupancy: Occupancy = True,
     layers: Annotated[bool, typer.Option(help="Write labels and layers of every frame.")] = True,
@@ -54,11 +50,9 @@ def batch(
     """
     from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
     from roadbed.batch.engine import Engine
-    from roadbed.batch.job import WARM_UP, Job
+    from roadbed.batch.job import Job
     from roadbed.batch.sequences import find_sequences
 
-    if warm_up is not None and segment is None:
-        raise InputError("--warm-up: expected --segment too")
     settings = perception.settings()
     if ray is not None and workers is not None:
         raise InputError("--workers: expected without --ray; a cluster has its own number of cores")
@@ -69,8 +63,6 @@ def batch(
         occupancy,
         layers,
         with_map,
-        segment,
-        WARM_UP if warm_up is None else warm_up,
         threads,
         resume,
     )
@@ -117,7 +109,6 @@ class _Screen:
         line = {
             "done": f"{sequence}: {event.get('frames')} frames",
             "kept": f"{sequence}: complete from before",
-            "split": f"{sequence}: {event.get('segments')} segments",
             "failed": f"{sequence}: FAILED: {event.get('reason')}",
             "lost": f"{sequence}: {event.get('reason')}; repeated ({event.get('attempt')})",
         }.get(kind)

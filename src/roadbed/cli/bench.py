@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from roadbed.cli.options import BackendName, Device, PresetName
+from roadbed.cli.options import BackendName, ConfigFile, Device, Preset, PresetName, load_settings
 from roadbed.cli.screen import Json, print_json, progress, table
 
 app = typer.Typer(help="Measure speed, next to the figures of the papers.", no_args_is_help=True)
@@ -71,21 +71,21 @@ def pipeline(
 @app.command("agreement")
 def agreement(
     source: Annotated[str, typer.Argument(help="The sequence for both.")] = "sim:city?sensor=hdl64e&frames=200",
-    preset: Annotated[PresetName, typer.Option(help="Configuration.")] = PresetName.default,
+    config: ConfigFile = None,
+    preset: Preset = PresetName.default,
     backend: BackendOption = BackendName.auto,
     device: Device = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the occupancy of an accelerator with the CPU's."""
+    """Compare labels and occupancy of an accelerator with the CPU's."""
     from roadbed.bench.agreement import agreement_rows, summary
     from roadbed.bench.timing import report
-    from roadbed.config import Config
     from roadbed.runtime.device_selection import open_backend
     from roadbed.sources import open_source
 
     place, scans = open_backend(backend, device), open_source(source)
     total = len(scans) if hasattr(scans, "__len__") else None
-    rows = list(progress(agreement_rows(scans, Config.preset(str(preset)), place), "comparing", total))
+    rows = list(progress(agreement_rows(scans, load_settings(config, preset), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"
     out = report("agreement", rows, backend=backend, device=used, preset=preset, source=source, **summary(rows))
     shown = {**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}

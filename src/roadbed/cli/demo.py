@@ -7,7 +7,7 @@ import shutil
 import sys
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -15,14 +15,10 @@ from roadbed.cli.options import Force, Output, command_line, prepare
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
 
-if TYPE_CHECKING:
-    from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.report import ReportImage
-
 OVERVIEW = "overview.png"
 NEXT = """
 look at   {overview}   raw scan, ground, static and moving obstacles
-read      {report}   times, scores and every scene
+read      {report}   times, scores and every frame
 next:
   {roadbed} simulate city --frames 6 --sensor vlp16 -o drive
   {roadbed} segment drive/velodyne/000000.bin -o labelled
@@ -33,7 +29,6 @@ WITH_EXTRAS = f"  {{roadbed}} view drive\n{OWN[:-1]}, a bag, LAS, LAZ or pcap."
 WITHOUT_EXTRAS = f"""{OWN}
 Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
   {{python}} -m pip install -e '{{checkout}}[io,view]'"""
-SCENES_SHOWN = ("city", "mountain", "highway", "parking", "offroad")
 
 
 def demo(
@@ -55,8 +50,7 @@ def demo(
     from roadbed.outputs.report import ReportImage
 
     location = f"sim:{scene}?frames={frames}"
-    parts = (*RunFolder.PARTS, OVERVIEW, *(_image_name(name) for name in SCENES_SHOWN))
-    out = OutputFolder(output, parts, command=command_line(), force=force)
+    out = OutputFolder(output, (*RunFolder.PARTS, OVERVIEW), command=command_line(), force=force)
     config = Config()
     prepare(location, config)
     scans = open_source(location)
@@ -72,7 +66,7 @@ def demo(
     assert best.occupancy is not None
     overview = png_bytes(overview_figure(best.ground, best.occupancy, corner_camera(best.ground)))
     write_file(out.file(OVERVIEW), overview)
-    summary = folder.finish([ReportImage("From the raw scan to moving objects", overview), *_scene_images(out)])
+    summary = folder.finish([ReportImage("From the raw scan to moving objects", overview)])
     if as_json:
         print_json(run_facts(summary, output))
     else:
@@ -99,23 +93,3 @@ def _next_steps(output: Path) -> str:
         python=python,
         checkout=Path(roadbed.__file__).parents[2],
     )
-
-
-def _image_name(scene: str) -> str:
-    return f"scene-{scene}.png"
-
-
-def _scene_images(out: OutputFolder) -> list[ReportImage]:
-    """One frame of every scene, from above and from the side."""
-    from roadbed import GroundFilter
-    from roadbed import open as open_source
-    from roadbed.outputs.images import save_frame_image
-    from roadbed.outputs.report import ReportImage
-
-    images = []
-    for name in progress(SCENES_SHOWN, "drawing"):
-        path = out.file(_image_name(name))
-        scan = open_source(f"sim:{name}?frames=40")[20]
-        save_frame_image(path, GroundFilter()(scan))
-        images.append(ReportImage(f"sim:{name}", path.read_bytes()))
-    return images

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -145,47 +144,3 @@ def _print_tables(out: dict[str, Any]) -> None:
         table("Standing", ("id", "kind", "dynamic %"), rows)
     values = [(key, value) for key, value in out.items() if isinstance(value, int | float)]
     table(f"{out['source']}, against {out['against']}", ("measure", "value"), values)
-
-
-@app.command("odometry")
-@expand_options
-def evaluate_poses(request: Request, frames: Frames = None, as_json: Json = False) -> None:
-    """Compare estimated odometry with the poses of the source.
-
-    Length, end point and drift of parked boxes; --odometry is kiss-icp by default.
-    """
-    from roadbed.evaluate.odometry import evaluate_odometry
-
-    odometry = request.odometry or "kiss-icp"
-    source = replace(request, odometry=None, deskew=False).scans(frames)
-    compared = replace(request, odometry=odometry, deskew=False).scans(frames)
-    score = evaluate_odometry(source, compared, lambda scans: progress(scans, "comparing", len(source)))
-    out = {"source": request.source, "odometry": odometry, **score.as_dict()}
-    if as_json:
-        print_json(out)
-    else:
-        rows = [(name.replace("_", " "), value) for name, value in out.items() if name not in ("source", "odometry")]
-        table(f"{request.source}, {odometry}", ("measure", "value"), rows)
-
-
-@app.command("map")
-def score_map(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the map.")],
-    source: Annotated[str, typer.Argument(help="The simulated source, as for roadbed run --map.")],
-    stride: Annotated[int, typer.Option(min=1, help="As for roadbed run.")] = 1,
-    drive: Annotated[bool, typer.Option("--drive", help="Make the map first, in a new folder.")] = False,
-    as_json: Json = False,
-) -> None:
-    """Score a map against the terrain of its simulated sequence."""
-    from roadbed.evaluate.map import evaluate_map
-    from roadbed.sources import open_source
-    from roadbed.sources.source import part_of
-
-    scans = part_of(open_source(source), stride=stride)
-    out = evaluate_map(folder, scans, drive, lambda numbers: progress(numbers, "comparing", len(scans)))
-    if as_json:
-        print_json(out)
-        return
-    columns = ["returns", "nodes", "rms", "median", "within_5_cm_percent", "rms_of_best_99_percent"]
-    rows = [[row.get(name) for name in columns] for row in out["seen"]]
-    table(f"{folder}, {out['known_nodes']} known nodes", ["returns, at least", *columns[1:]], rows)

@@ -114,7 +114,7 @@ def _wait(feeder: Any, stopped: Any, stream: Any, say: Any) -> None:
 def _foxglove(host: str, port: int, origins: list[str], say: Callable[[str], object]) -> Iterator[Show]:
     from roadbed.live.foxglove import FoxgloveSink
 
-    with FoxgloveSink(host, port, None, origins) as sink:
+    with FoxgloveSink(host, port, origins) as sink:
         open_to = " (open to other machines; the token is part of the address)" if sink.is_open else ""
         say(f"Foxglove: open a connection to {sink.address}{open_to}")
         yield lambda live: sink.show(live.result, live.diagnostics)

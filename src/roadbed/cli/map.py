@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = typer.Typer(invoke_without_command=True, help="Show, merge, crop or export a long-term map.")
 Products = Annotated[
     str | None,
-    typer.Option(help="Some of geotiff,laz,nav2,ascii,ply,gltf,picture; all by default."),
+    typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default."),
 ]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
@@ -107,20 +107,13 @@ def export(
     limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
     georeference, total = Georeference(*origin, epsg), len(stored.keys)
-    names = product_names(products)
+    names = [name for name in (products or "").replace(" ", ",").split(",") if name]
     done = export_map(stored, out, names, georeference, limits, lambda keys: progress(keys, "exporting", total))
     if as_json:
         print_json({"output": str(output), "files": done.files, "nodes": done.nodes, "damaged": done.damaged})
         return
     print(f"{output}/: {', '.join(done.files)}")
     _name_damaged(done.damaged)
-
-
-def product_names(text: str | None) -> tuple[str, ...]:
-    """Names of products with commas between them."""
-    from roadbed.outputs.maps.export import check_products
-
-    return check_products([name for name in (text or "").replace(" ", ",").split(",") if name])
 
 
 def _open(context: typer.Context) -> MapReader:

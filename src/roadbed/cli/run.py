@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from roadbed.cli.options import Force, Frames, Occupancy, Output, Request, command_line, expand_options, prepare
 from roadbed.cli.screen import Json, StopRequest, print_json, progress, table, until_stopped
-from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed import Config, Result
@@ -32,11 +29,6 @@ def run(
     map_folder: Annotated[
         Path | None, typer.Option("--map", help="Folder of the long-term map: used as prior and updated.")
     ] = None,
-    foxglove: Annotated[bool, typer.Option("--foxglove", help="Serve results to the Foxglove app.")] = False,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
-    products: Annotated[
-        str | None, typer.Option(help="Also export the map: all, or names as of roadbed map export.")
-    ] = None,
     as_json: Json = False,
 ) -> None:
     """Process a sequence: labels, layers, objects and a report.
@@ -45,13 +37,11 @@ def run(
     """
     from roadbed.outputs.bag import is_bag_name
 
-    chain = _Chain(request, request.settings(), request.scans(frames), occupancy, port if foxglove else None, as_json)
-    if not is_bag_name(output):
-        chain.into_folder(output, force, layers, map_folder, products)
-    elif products is None:
+    chain = _Chain(request, request.settings(), request.scans(frames), occupancy, as_json)
+    if is_bag_name(output):
         chain.into_bag(output, force, map_folder)
     else:
-        raise InputError(f"{output}: --products: found a bag to write, expected a folder")
+        chain.into_folder(output, force, layers, map_folder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +52,6 @@ class _Chain:
     settings: Config
     scans: Any
     occupancy: bool
-    port: int | None  # serve results to Foxglove here
     as_json: bool
 
     def into_bag(self, output: Path, force: bool, map_folder: Path | None) -> None:
@@ -80,28 +69,18 @@ class _Chain:
             print_lines(odometry, diagnostics)
             print(f"{count} scans: {output} (play it, or open it in RViz or Foxglove)")
 
-    def into_folder(
-        self, output: Path, force: bool, layers: bool, map_folder: Path | None, products: str | None
-    ) -> None:
+    def into_folder(self, output: Path, force: bool, layers: bool, map_folder: Path | None) -> None:
         """Write every result; a signal (Ctrl+C, SIGTERM, SIGHUP) ends the run early, with its report."""
-        from roadbed.cli.map import product_names
-        from roadbed.mapping.reader import MapReader
         from roadbed.outputs.folder import OutputFolder
-        from roadbed.outputs.maps import export_map
-        from roadbed.outputs.maps.export import PARTS as MAP_PARTS
         from roadbed.outputs.recording import RunFolder
         from roadbed.sources.read_options import files_of
 
         odometry = self.request.odometry_used(self.scans)
         diagnostics = list(self.scans.diagnostics)
-        exported = None if products is None else product_names("" if products == "all" else products)
-        parts = RunFolder.PARTS + (MAP_PARTS if products else ())
-        out = OutputFolder(output, parts, command=command_line(), inputs=files_of(self.scans), force=force)
-        with ExitStack() as opened:
-            if map_folder is None and products is not None:  # a map for its products alone
-                map_folder = Path(opened.enter_context(TemporaryDirectory(prefix="roadbed-map-")))
-            prepare(self.request.source, self.settings, occupancy=self.occupancy)
-            stopped = opened.enter_context(until_stopped())
+        inputs = files_of(self.scans)
+        out = OutputFolder(output, RunFolder.PARTS, command=command_line(), inputs=inputs, force=force)
+        prepare(self.request.source, self.settings, occupancy=self.occupancy)
+        with until_stopped() as stopped:
             folder = RunFolder(out, self.request.source, self.settings, layers)
             count = 0
             for result in self._results(map_folder, stopped):
@@ -111,8 +90,6 @@ class _Chain:
                 if not count:
                     raise KeyboardInterrupt
                 diagnostics.append(f"interrupted after {count} of {len(self.scans)} scans")
-            if exported is not None and map_folder is not None:
-                export_map(MapReader(map_folder), out, exported, limits=self.settings.traversability.limits)
             summary = folder.finish()
         if self.as_json:
             facts = run_facts(summary, output)
@@ -125,24 +102,14 @@ class _Chain:
             raise typer.Exit(130)
 
     def _results(self, map_folder: Path | None, stopped: StopRequest | None = None) -> Iterator[Result]:
-        """The result of every scan until `stopped`; each is shown in Foxglove, at the end the map is saved."""
+        """The result of every scan until `stopped`; at the end the map is saved."""
         from roadbed import Pipeline
 
         pipeline = Pipeline(self.settings, occupancy=self.occupancy, map_folder=map_folder)
-        with ExitStack() as opened:
-            sink = None
-            if self.port is not None:
-                from roadbed.live.foxglove import FoxgloveSink
-
-                sink = opened.enter_context(FoxgloveSink("127.0.0.1", self.port))
-                if not self.as_json:
-                    print(f"Foxglove: open a connection to {sink.address}", flush=True)
-            for result in progress(pipeline.run(self.scans), "processing", len(self.scans)):
-                yield result
-                if sink is not None:
-                    sink.show(result)
-                if stopped is not None and stopped.is_set():
-                    break
+        for result in progress(pipeline.run(self.scans), "processing", len(self.scans)):
+            yield result
+            if stopped is not None and stopped.is_set():
+                break
         pipeline.close()
 
 

@@ -23,9 +23,6 @@ def segment(
     output: Output = Path("out"),
     force: Force = False,
     frame: Annotated[int, typer.Option(help="Index of the scan in a sequence.")] = 0,
-    compare: Annotated[
-        bool, typer.Option("--compare", help="Run on the CPU and on an accelerator, compare the labels.")
-    ] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print the time of each phase.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -35,7 +32,6 @@ def segment(
     """
     from roadbed import GroundFilter
     from roadbed.core.errors import InputError
-    from roadbed.evaluate.backends import compare as compare_backends
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pcd import write_pcd
     from roadbed.sources.read_options import files_of
@@ -47,10 +43,6 @@ def segment(
         raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
     prepare(request.source, settings, occupancy=False)
     scan = scans[frame]
-    agreement = None
-    if compare:
-        accelerator = settings.backend if settings.backend != "cpu" else "auto"
-        agreement = compare_backends(scan, settings, ("cpu", accelerator), settings.device).as_dict()
     ground = GroundFilter(settings)
     ground(scan)  # compiles and loads the kernels, so that the times below are those of the method
     ground.reset()
@@ -70,14 +62,11 @@ def segment(
         "points": len(scan),
         **_facts(result),
         "phases_ms": {name: round(1e3 * seconds, 3) for name, seconds in phases.items()},
-        **({"compare": agreement} if agreement else {}),
     }
     if as_json:
         print_json(out)
     else:
         _print(out, verbose)
-    if agreement and not agreement["agree"]:
-        raise typer.Exit(1)
 
 
 def _facts(result: GroundFrame) -> dict[str, Any]:
@@ -118,11 +107,3 @@ def _print(out: dict[str, Any], verbose: bool) -> None:
     print(f"wrote {', '.join(out['files'])}")
     if verbose:
         table(f"method {out['method']}", ("phase", "ms"), list(out["phases_ms"].items()))
-    if "compare" in out:
-        agreement = out["compare"]
-        for backend, device, total in zip(agreement["backends"], agreement["devices"], agreement["milliseconds"]):
-            if verbose:
-                table(f"{backend}, {device}", ("phase", "ms"), list(agreement["phases_ms"][backend].items()))
-            print(f"{backend}, {device}: {total} ms")
-        verdict = "agree" if agreement["agree"] else "DISAGREE"
-        print(f"{' and '.join(agreement['backends'])} {verdict}: {agreement['different_labels']} labels differ")

@@ -4,18 +4,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from roadbed.cli.options import Force, Output, command_line
 from roadbed.cli.screen import Json, print_json, progress
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from roadbed.simulate.truth import FrameTruth
 
 
 def simulate(
@@ -30,7 +24,6 @@ def simulate(
     seed: Annotated[int | None, typer.Option(help="Random seed (0).")] = None,
     reach: Annotated[float, typer.Option(help="Half side of the truth layers, m.")] = 30.0,
     spacing: Annotated[float, typer.Option(help="Cell size of the truth layers, m.")] = 0.2,
-    picture: Annotated[bool, typer.Option(help="Draw the first scan.")] = True,
     as_json: Json = False,
 ) -> None:
     """Simulate a sequence with its ground truth.
@@ -38,16 +31,13 @@ def simulate(
     Writes a SemanticKITTI-style folder: velodyne, labels, poses, times, truth layers.
     """
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.images.scan import draw_scan
     from roadbed.outputs.sequence_folder import PARTS, record_sequence
     from roadbed.sources.simulator import SimulatorSource
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
-    folder = OutputFolder(output, (*PARTS, "first-scan.png"), command=command_line(), force=force)
+    folder = OutputFolder(output, PARTS, command=command_line(), force=force)
     written = record_sequence(source.sequence, folder, reach, spacing)
     points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
-    if picture:
-        draw_scan(source[0], _labels(source.truth(0)), folder.file("first-scan.png"), title=source.location)
     facts = {
         "folder": str(output),
         "scene": source.sequence.scene.name,
@@ -63,13 +53,3 @@ def simulate(
     else:
         print(f"{facts['frames']} frames, {facts['points_per_frame']} points each on average: {output}/")
         print(f"read them with roadbed.open({str(output)!r}) or roadbed run {output}")
-
-
-def _labels(truth: FrameTruth) -> NDArray[np.uint8]:
-    """True classes of the points as labels, for the image."""
-    import numpy as np
-
-    from roadbed.core.frames import Label
-
-    known = np.where(truth.is_ground, Label.GROUND, Label.OBSTACLE)
-    return np.where(truth.spurious, Label.LOW_OUTLIER, known).astype(np.uint8)

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ def evaluate_occupancy(
     source: Source,
     config: Config | None = None,
     masks: str | Path | None = None,
-    frames: int | None = None,
     watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
 ) -> dict[str, Any]:
     """Run the whole chain over a source and score its occupancy; the dictionary is what the command prints."""
@@ -36,9 +35,9 @@ def evaluate_occupancy(
     if not simulated and not hasattr(source, "objects"):
         raise InputError(f"{source.location}: expected annotated boxes (objects.jsonl) or a simulated drive")
     config = config or Config()
-    scorer = OccupancyScorer(source, _learned(Masks.load(masks), source, config, frames) if masks else None)
+    scorer = OccupancyScorer(source, _learned(Masks.load(masks), source, config) if masks else None)
     milliseconds: list[float] = []
-    for index, result in enumerate(Pipeline(config).run(watch(_first(source, frames)))):
+    for index, result in enumerate(Pipeline(config).run(watch(iter(source)))):
         assert result.occupancy is not None
         milliseconds.append(1e3 * sum(result.occupancy.timings.values()))
         scorer.add(index, result.occupancy, result.ground)
@@ -106,11 +105,6 @@ def _T_grid_sensor(frame: OccupancyFrame, ground: GroundFrame) -> Pose:
     return frame.T_ground_grid.inverse() @ ground.T_grid_sensor
 
 
-def _first(source: Source, frames: int | None) -> Iterator[Scan]:
-    for index in range(len(source) if frames is None else min(frames, len(source))):
-        yield source[index]
-
-
 def _annotated(source: Any, index: int, T_grid_sensor: Pose) -> list[Annotation]:
     found = []
     for box in source.objects(index):
@@ -138,12 +132,12 @@ def _in_grid(box: Annotation, frame: OccupancyFrame) -> bool:
     return bool(x_min + _KEEP_WITHIN < x < x_max - _KEEP_WITHIN and y_min + _KEEP_WITHIN < y < y_max - _KEEP_WITHIN)
 
 
-def _learned(masks: Masks, source: Source, config: Config, frames: int | None) -> Masks:
+def _learned(masks: Masks, source: Source, config: Config) -> Masks:
     """A first pass over the sequence, in which the masks find passing objects."""
     if not masks.passers:
         return masks
     ground = Pipeline(config, occupancy=False)
-    for result in ground.run(_first(source, frames)):
+    for result in ground.run(iter(source)):
         if result.scan.T_world_sensor is None:
             raise InputError(f"{result.scan.name}: masks need odometry")
         points = result.ground.T_grid_sensor @ result.scan.points

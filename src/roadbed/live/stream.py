@@ -54,10 +54,9 @@ class Stream:
         on_ground: Callable[[LiveResult], None] | None = None,
         on_problem: Callable[[str], None] | None = None,
         occupancy: bool = True,
-        map_folder: Any = None,
     ) -> None:
         self.config = config or Config()
-        self._make = partial(Pipeline, occupancy=occupancy, map_folder=map_folder)
+        self._make = partial(Pipeline, occupancy=occupancy)
         self._pipeline = self._make(self.config)
         self._on_result, self._on_ground, self._on_problem = on_result, on_ground, on_problem
         self._change = threading.Condition()
@@ -165,7 +164,7 @@ class Stream:
             return self._tally.statistics(len(self._queues))
 
     def stop(self, finish: bool = True) -> Statistics:
-        """End the thread, after the queued scans (`finish`) or at once; saves the long-term map. Idempotent."""
+        """End the thread, after the queued scans (`finish`) or at once. Idempotent."""
         with self._change:
             if not finish:
                 for entry in self._queues.clear():

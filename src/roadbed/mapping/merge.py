@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError, OutputError
 from roadbed.core.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
-from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import rotated, tilted, translated
 from roadbed.mapping.layers import add_points, cell_tiles, point_tiles
 from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
@@ -51,8 +50,8 @@ def foreign_to_map(folder: Path) -> str | None:
     return next((name for name in names if not any(fnmatch(name, pattern) for pattern in _MAP_FILES)), None)
 
 
-def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto: MapIndex | None = None) -> None:
-    """Add the information of the maps per node, voxel and cell, in the frame of the first map, or of `onto`.
+def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path]) -> None:
+    """Add the information of the maps per node, voxel and cell, in the frame of the first map.
 
     `make_folder` returns the folder of the new map; it is called once the maps are known to be compatible. Maps in
     one frame can be merged in any order and grouping: merging only adds.
@@ -77,7 +76,7 @@ def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path], onto:
         layers.voxel if layers else 0.0,
         layers.cell if layers else 0.0,
     )
-    index = onto or first.index
+    index = first.index
     for stored in maps:
         T_first_own = index.T_map_world @ stored.index.T_map_world.inverse()
         scale = index.surface.point_variance / stored.index.surface.point_variance

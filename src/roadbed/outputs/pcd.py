@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCD files with every channel of a scan in its own type, and the label of each point."""
+"""Binary PCD files with every channel of a scan in its own type, and the label of each point."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
-from roadbed.io.atomic import atomic_write
-
-DATA_KINDS = ("binary", "ascii", "binary_compressed")
+from roadbed.io.atomic import write_file
 
 
 def write_pcd(
@@ -23,24 +20,19 @@ def write_pcd(
     scan: Scan,
     label: ArrayLike | None = None,
     extra: Mapping[str, ArrayLike] | None = None,
-    data: str = "binary",
     keep: ArrayLike | None = None,
 ) -> None:
     """Write x, y, z, all channels, then `label` (uint8) and `extra` per-point values; `keep` selects points.
 
     The sensor's pose goes into VIEWPOINT. A channel that label or extra also names is replaced by it.
     """
-    if data not in DATA_KINDS:
-        raise InputError(f"{path}: data: found {data!r}, expected one of {', '.join(DATA_KINDS)}")
     columns = _columns(path, scan, label, extra)
     if keep is not None:
         columns = {name: values[np.asarray(keep)] for name, values in columns.items()}
-    count = len(columns["x"])
-    header = _header(columns, count, scan.T_world_sensor, data)
-    body = {"binary": _binary, "ascii": _ascii, "binary_compressed": _compressed}[data](columns, count)
-    with atomic_write(path) as file:
-        file.write(header)
-        file.write(body)
+    table = np.empty(len(columns["x"]), [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
+    for name, values in columns.items():
+        table[name] = values
+    write_file(path, _header(columns, len(table), scan.T_world_sensor) + table.tobytes())
 
 
 def _columns(
@@ -74,7 +66,7 @@ def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArr
     return columns.astype(f"<{kind}{size}", copy=False)
 
 
-def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: str) -> bytes:
+def _header(columns: dict[str, NDArray], count: int, pose: Pose | None) -> bytes:
     x, y, z, w = (pose or Pose.identity()).quaternion
     viewpoint = [0, 0, 0, 1, 0, 0, 0] if pose is None else [*pose.xyz, float(w), float(x), float(y), float(z)]
     lines = [
@@ -88,28 +80,6 @@ def _header(columns: dict[str, NDArray], count: int, pose: Pose | None, data: st
         "HEIGHT 1",
         "VIEWPOINT " + " ".join(map(repr, viewpoint)),
         f"POINTS {count}",
-        f"DATA {data}",
+        "DATA binary",
     ]
     return ("\n".join(lines) + "\n").encode()
-
-
-def _binary(columns: dict[str, NDArray], count: int) -> bytes:
-    record = np.dtype([(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
-    table = np.empty(count, record)
-    for name, values in columns.items():
-        table[name] = values
-    return table.tobytes()
-
-
-def _ascii(columns: dict[str, NDArray], count: int) -> bytes:
-    # repr of the value in its own type: the shortest text that reads back as the same number.
-    words = [[str(value) for value in values[:, k]] for values in columns.values() for k in range(values.shape[1])]
-    return "".join(" ".join(row) + "\n" for row in zip(*words)).encode()
-
-
-def _compressed(columns: dict[str, NDArray], count: int) -> bytes:
-    from roadbed.sources.formats.lzf import compress
-
-    joined = b"".join(values.tobytes() for values in columns.values())
-    packed = compress(np.frombuffer(joined, np.uint8)).tobytes()
-    return struct.pack("<II", len(packed), len(joined)) + packed

@@ -30,7 +30,6 @@ def record_sequence(
     out: OutputFolder,
     reach: float = 30.0,
     spacing: float = 0.2,
-    indices: Iterable[int] | None = None,
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
@@ -42,7 +41,7 @@ def record_sequence(
     poses: list[Pose] = []
     times: list[float] = []
     boxes: list[dict[str, Any]] = []
-    for index in range(len(sequence)) if indices is None else indices:
+    for index in range(len(sequence)):
         scan, truth = sequence.frame(index)
         write_scan(out, scan)
         write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where scans come from: one module per format behind one registry; `open_source` picks it by the path."""
 
-from __future__ import annotations
-
 from roadbed.sources.registry import open_source, register, registered
 from roadbed.sources.source import Source
 

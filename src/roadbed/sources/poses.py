@@ -4,9 +4,11 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Mapping, Sized
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +84,15 @@ def read_poses(path: str | Path) -> Trajectory:
             f"{path}: row {line}: time: found {table[line - 1, 0]:.6f}, expected later than the row before"
         )
     return Trajectory(tuple(_pose(path, i, row) for i, row in enumerate(table)), table[:, 0], str(path))
+
+
+def given_poses(options: Mapping[str, Any], scans: Sized) -> Trajectory | None:
+    """The poses of the option `poses`, checked against the number of scans; None without it."""
+    if "poses" not in options:
+        return None
+    trajectory = read_poses(options["poses"])
+    trajectory.check_count(len(scans))
+    return trajectory
 
 
 def read_times(path: str | Path, scans: int) -> Float64:

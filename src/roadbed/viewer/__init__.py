@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web viewer: `with Viewer(roadbed.open("sequence/")) as viewer: viewer.wait()`."""
 
-from __future__ import annotations
-
 from roadbed.viewer.app import Viewer
 
 __all__ = ["Viewer"]

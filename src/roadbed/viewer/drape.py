@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import json
+import struct
 from io import BytesIO
 from typing import Any
 
@@ -10,9 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64, Grid
-from roadbed.outputs.glb import Parts, add_array, add_view, glb_head, grid_triangles
+from roadbed.outputs.maps.mesh import grid_triangles
 
 _NEAREST, _LINEAR = 9728, 9729  # how texels are enlarged
+_FLOAT, _UINT = 5126, 5125  # types of numbers
+_VERTICES, _INDICES = 34962, 34963  # what a part of the buffer is for
 
 
 def draped_glb(
@@ -57,11 +61,18 @@ def _png(image: NDArray[np.uint8]) -> bytes:
 
 
 def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, blend: bool) -> bytes:
-    parts: Parts = {"accessors": [], "bufferViews": []}
-    body = BytesIO()
-    attributes = {"POSITION": add_array(parts, body, positions), "TEXCOORD_0": add_array(parts, body, texture)}
-    primitive = {"attributes": attributes, "indices": add_array(parts, body, indices), "material": 0}
-    image = add_view(parts, body, png)
+    """The file: a header, the description as JSON, and the arrays and the image one after the other."""
+    body = b""
+    views: list[dict[str, Any]] = []
+    accessors: list[dict[str, Any]] = []
+    for values, component, kind in ((positions, _FLOAT, "VEC3"), (texture, _FLOAT, "VEC2"), (indices, _UINT, "SCALAR")):
+        target = _VERTICES if component == _FLOAT else _INDICES
+        views.append({"buffer": 0, "byteOffset": len(body), "byteLength": values.nbytes, "target": target})
+        accessors.append({"bufferView": len(accessors), "componentType": component, "count": len(values), "type": kind})
+        body += values.tobytes()  # of whole words
+    accessors[0] |= {"min": positions.min(axis=0).tolist(), "max": positions.max(axis=0).tolist()}
+    views.append({"buffer": 0, "byteOffset": len(body), "byteLength": len(png)})
+    body += png + bytes(-len(png) % 4)
     material: dict[str, Any] = {
         # glTF limits factors to 1, three.js does not; white needs more.
         "pbrMetallicRoughness": {"baseColorTexture": {"index": 0}, "baseColorFactor": [*[BRIGHTNESS] * 3, 1.0]},
@@ -75,15 +86,19 @@ def _glb(positions: NDArray, texture: NDArray, indices: NDArray, png: bytes, ble
         "scene": 0,
         "scenes": [{"nodes": [0]}],
         "nodes": [{"mesh": 0}],
-        "meshes": [{"primitives": [primitive]}],
+        "meshes": [{"primitives": [{"attributes": {"POSITION": 0, "TEXCOORD_0": 1}, "indices": 2, "material": 0}]}],
         "materials": [material],
         "textures": [{"source": 0, "sampler": 0}],
         "samplers": [{"magFilter": _LINEAR if blend else _NEAREST, "minFilter": 9987, "wrapS": 33071, "wrapT": 33071}],
-        "images": [{"bufferView": image, "mimeType": "image/png"}],
-        "buffers": [{"byteLength": body.tell()}],
-        **parts,
+        "images": [{"bufferView": 3, "mimeType": "image/png"}],
+        "buffers": [{"byteLength": len(body)}],
+        "bufferViews": views,
+        "accessors": accessors,
     }
-    return glb_head(content, body.tell(), "surface") + body.getvalue()
+    text = json.dumps(content).encode()
+    text += b" " * (-len(text) % 4)
+    head = struct.pack("<4sIII4s", b"glTF", 2, 28 + len(text) + len(body), len(text), b"JSON")
+    return head + text + struct.pack("<I4s", len(body), b"BIN\0") + body
 
 
 # Stephen Hill's fit of the ACES curve, as in three.js: matrix, curve, matrix, after an exposure of 1 / 0.6.

@@ -50,8 +50,8 @@ def test_a_folder_of_tables_is_a_source_and_notes_next_to_scans_are_not(tmp_path
     ("text", "message"),
     [
         ("", "found no row of numbers"),
-        ("x,y,z\n1,2\n3,4,5\n", "row 1: found 2 numbers, expected 3"),
-        ("x,y,z\n1,2,3\n1,two,3\n", "found 'two', expected a number"),
+        ("x,y,z\n1,2\n3,4,5\n", "requires 3 columns but 2 were found at row 1"),
+        ("x,y,z\n1,2,3\n1,two,3\n", "could not convert string 'two' to float64 at row 2"),
         ("a,b,c\n1,2,3\n", "found no header with x, y and z"),
     ],
 )

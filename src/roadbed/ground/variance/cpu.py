@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,12 +15,24 @@ from roadbed.core.timing import timed
 from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.model import lattice_of
-from roadbed.ground.variance.variance_cpu import PHASES, SORT_PHASES, GridRules, Room, classify, sort_heights
+from roadbed.ground.variance.variance_cpu import (
+    CLASSIFY,
+    DESCRIBE,
+    LABEL,
+    PHASES,
+    SORT_PHASES,
+    GridRules,
+    Room,
+    classify,
+    sort_heights,
+)
 from roadbed.kernels.parallel import parallel_region, thread_count
 from roadbed.kernels.progress import announce
 
 F = np.float32
 _BYTES_PER_CELL = 60  # counts per thread, and the layers of a frame where they are read
+_TOGETHER = {"classify": (DESCRIBE, PHASES)}  # phases of one call, which wakes the other threads once
+_APART = {"describe": (DESCRIBE, CLASSIFY), "classify": (CLASSIFY, LABEL), "label_points": (LABEL, PHASES)}
 _FEW_POINTS = 8192  # below, waking a second thread takes longer than it saves
 
 
@@ -57,7 +70,7 @@ class VarianceCpu:
             occupied_count=np.zeros(1, np.int32),
         )
 
-    def frame(self, points: Any) -> FrameOutput:
+    def frame(self, points: Any, steps: Mapping[str, tuple[int, int]] = _TOGETHER) -> FrameOutput:
         points = to_host(points)
         count, timings = len(points), dict[str, float]()
         if count > len(self._room.place):
@@ -70,9 +83,12 @@ class VarianceCpu:
         counts, is_ground = np.empty(occupied, np.int32), np.empty(occupied, np.bool_)
         cells = OccupiedCells(room.occupied[:occupied].copy(), counts, mean, variance, lowest, highest, is_ground)
         labels = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
-        with timed(timings, "classify"):
-            parallel_region(classify, PHASES, points, room, self._rules, cells, labels, single_thread=alone)
+        given = points, room, self._rules, cells, labels
+        for name, (begin, end) in steps.items():
+            with timed(timings, name):
+                parallel_region(classify, PHASES, begin, end, *given, single_thread=alone)
         return FrameOutput(*labels, timings=timings, cells=VarianceCells(self.grid, cells))
 
     def profile(self, points: Any) -> dict[str, float]:
-        return self.frame(points).timings
+        """Seconds of the report's four steps: assigning points to cells, statistics, ground cells, labels."""
+        return self.frame(points, _APART).timings

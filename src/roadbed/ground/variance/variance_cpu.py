@@ -209,13 +209,12 @@ _PARTS = 64
 
 
 @njit(nogil=True, cache=True)
-def classify(tasks, points, room, rules, cells, out):
-    """Phases 2 to 4: statistics of the cells with points (`OccupiedCells`), which are ground, labels.
-
-    `out`: label, probability and height per point.
+def classify(tasks, begin, end, points, room, rules, cells, out):
+    """Phases `begin` to `end` of DESCRIBE, CLASSIFY, LABEL: statistics of the cells with points (`OccupiedCells`),
+    which are ground, labels. `out`: label, probability and height per point.
     """
     size, n = cells.cell.shape[0], points.shape[0]
-    for phase in range(PHASES):
+    for phase in range(begin, end):
         i = first_chunk(tasks, phase)
         while i < _PARTS:
             first, last = i * size // _PARTS, (i + 1) * size // _PARTS

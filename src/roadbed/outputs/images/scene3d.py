@@ -33,13 +33,14 @@ def raw_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Imag
     return canvas.image()
 
 
-def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int]) -> Image:
+def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int], with_vehicle: bool = True) -> Image:
     """Green ground and pink obstacles on the red mesh of the elevation."""
     canvas = Canvas(*size, camera)
     canvas.points(ground.points_grid, palette.label_colours(ground.label))
     segments, certainty = mesh_edges(ground)
     canvas.lines(segments, _faded(palette.SURFACE, certainty), nearer=0.0)
-    _draw_vehicle(canvas, ground)
+    if with_vehicle:
+        _draw_vehicle(canvas, ground)
     return canvas.image()
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps as files that other programs open, written tile by tile."""
 
-from __future__ import annotations
-
 from roadbed.outputs.maps.export import PRODUCTS, export_map
 from roadbed.outputs.maps.georeference import Georeference
 

@@ -19,9 +19,9 @@ from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps.georeference import Georeference
 from roadbed.outputs.maps.geotiff import GeoTiffWriter
-from roadbed.outputs.maps.grids import write_ascii_grid, write_nav2_map
 from roadbed.outputs.maps.laz import write_laz
-from roadbed.outputs.maps.mesh import write_glb, write_ply
+from roadbed.outputs.maps.mesh import write_ply
+from roadbed.outputs.maps.nav2 import write_nav2_map
 from roadbed.outputs.maps.relief import save_relief
 
 # name of a layer and its file -> what the pixels are
@@ -39,9 +39,7 @@ PRODUCTS = {
     "geotiff": tuple(f"{name}.tif" for name in LAYERS),
     "laz": ("ground.laz", "obstacles.laz"),
     "nav2": ("static.pgm", "static.yaml"),
-    "ascii": ("elevation.asc",),
     "ply": ("surface.ply",),
-    "gltf": ("surface.glb",),
     "picture": ("relief.png",),
 }
 _NEED_SURVEY = ("laz", "nav2")
@@ -57,14 +55,6 @@ class Exported:
     damaged: tuple[str, ...] = ()  # one line per tile that could not be read
 
 
-def check_products(names: Sequence[str]) -> tuple[str, ...]:
-    """The names, each once; an unknown one is refused."""
-    for name in names:
-        if name not in PRODUCTS:
-            raise ConfigError(f"product {name!r}: expected some of {', '.join(PRODUCTS)}")
-    return tuple(dict.fromkeys(names))
-
-
 def export_map(
     stored: MapReader,
     out: OutputFolder,
@@ -74,7 +64,10 @@ def export_map(
     watch: Callable[[Iterable[Key]], Iterable[Key]] = lambda keys: keys,
 ) -> Exported:
     """Write the products asked for, by default every one that the map has the data for."""
-    names = check_products(products)
+    names = tuple(dict.fromkeys(products))
+    for name in names:
+        if name not in PRODUCTS:
+            raise ConfigError(f"product {name!r}: expected some of {', '.join(PRODUCTS)}")
     if not names:
         names = tuple(name for name in PRODUCTS if stored.layers is not None or name not in _NEED_SURVEY)
     missing = [name for name in names if name in _NEED_SURVEY and stored.layers is None]
@@ -97,12 +90,8 @@ def export_map(
             write_laz(file(name), stored, kind, georeference)
     if "nav2" in names:
         write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
-    if "ascii" in names:
-        write_ascii_grid(file("elevation.asc"), stored, georeference)
     if "ply" in names:
         write_ply(file("surface.ply"), stored, georeference)
-    if "gltf" in names:
-        write_glb(file("surface.glb"), stored)
     if "picture" in names:
         save_relief(file("relief.png"), stored)
     done.damaged = tuple(stored.damaged)

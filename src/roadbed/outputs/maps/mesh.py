@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The surface as triangles, tile by tile: PLY and binary glTF, which Blender and browsers open."""
+"""The surface as triangles, tile by tile, in a PLY file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from roadbed.core.errors import OutputError
 from roadbed.core.geometry import Float32, Float64
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.reader import MapReader
-from roadbed.outputs.glb import Parts, add_array, glb_head, grid_triangles
 from roadbed.outputs.maps.georeference import Georeference
 
 
@@ -30,6 +29,14 @@ class TileMesh:
     vertices: Float32  # (N, 3) m from the origin
     normals: Float32  # (N, 3)
     triangles: NDArray[np.uint16]  # (M, 3)
+
+
+def grid_triangles(known: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(M, 3) flat node indices: two triangles for each square of a grid whose four corners are known."""
+    index = np.arange(known.size).reshape(known.shape)
+    whole = known[:-1, :-1] & known[:-1, 1:] & known[1:, :-1] & known[1:, 1:]
+    a, b, c, d = (part[whole] for part in (index[:-1, :-1], index[:-1, 1:], index[1:, :-1], index[1:, 1:]))
+    return np.concatenate([np.stack([a, b, d], -1), np.stack([a, d, c], -1)])
 
 
 def tile_meshes(stored: MapReader) -> Iterator[TileMesh]:
@@ -83,38 +90,6 @@ def write_ply(path: Path, stored: MapReader, georeference: Georeference) -> None
         file.write(("\n".join(header) + "\n").encode())
         _append(file, body)
         _append(file, tail)
-
-
-def write_glb(path: Path, stored: MapReader) -> None:
-    """Binary glTF, y up: one node per tile, placed in double precision over coordinates that stay small."""
-    parts: Parts = {"nodes": [], "meshes": [], "accessors": [], "bufferViews": []}
-    centre: Float64 | None = None
-    with atomic_write(path) as file, _scratch(path) as body:
-        for mesh in tile_meshes(stored):
-            centre = mesh.origin if centre is None else centre  # near the origin, where viewers look first
-            arrays = (_y_up(mesh.vertices), _y_up(mesh.normals), mesh.triangles.reshape(-1))
-            position, normal, index = (add_array(parts, body, values) for values in arrays)
-            primitive = {"attributes": {"POSITION": position, "NORMAL": normal}, "indices": index, "material": 0}
-            x, y, z = (mesh.origin - centre).tolist()
-            parts["nodes"].append({"mesh": len(parts["meshes"]), "translation": [x, z, -y]})
-            parts["meshes"].append({"primitives": [primitive]})
-        length = body.tell()
-        earth = {"baseColorFactor": [0.55, 0.52, 0.45, 1.0], "metallicFactor": 0.0, "roughnessFactor": 1.0}
-        content = {
-            "asset": {"version": "2.0", "generator": f"roadbed {__version__}"},
-            "scene": 0,
-            "scenes": [{"nodes": list(range(len(parts["nodes"])))}],
-            "materials": [{"pbrMetallicRoughness": earth, "doubleSided": True}],
-            "buffers": [{"byteLength": length}],
-            "extras": {"origin": [] if centre is None else centre.tolist()},
-            **parts,
-        }
-        file.write(glb_head(content, length, path))
-        _append(file, body)
-
-
-def _y_up(vectors: Float32) -> Float32:
-    return np.stack([vectors[:, 0], vectors[:, 2], -vectors[:, 1]], axis=1)
 
 
 def _scratch(path: Path) -> IO[bytes]:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a run: one HTML page that needs no network and no server."""
 
-from __future__ import annotations
-
 from roadbed.outputs.report.page import write_report
 from roadbed.outputs.report.summary import FrameRecord, ReportImage, RunRecorder, RunSummary, Slide, frame_scores
 

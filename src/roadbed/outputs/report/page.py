@@ -150,20 +150,16 @@ def _left_out(run: RunSummary) -> str:
 
 def _accuracy(run: RunSummary) -> str:
     scores = run.mean_scores()
-    if not scores and not run.accuracy:
+    if not scores:
         return ""
-    rows = [(f"{name} of the ground", percent(value)) for name, value in scores.items()]
-    rows += list(run.accuracy.items())
-    out = "<h2>Accuracy</h2>"
-    if scores:
-        frames = sum(1 for frame in run.frames if frame.scores)
-        against = f"Ground labels against the truth of {frames} frames, patchwork++ protocol, mean over frames."
-        out += f"<p>{escape(against)}</p>"
-        names = ["F1", "IoU"]
-        values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
-        if np.isfinite(values).sum() > len(names):
-            out += charts.key(names) + charts.lines(names, values, "%", "frame")
-    return out + table(("measure", "value"), rows)
+    frames = sum(1 for frame in run.frames if frame.scores)
+    against = f"Ground labels against the truth of {frames} frames, patchwork++ protocol, mean over frames."
+    out = f"<h2>Accuracy</h2><p>{escape(against)}</p>"
+    names = ["F1", "IoU"]
+    values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
+    if np.isfinite(values).sum() > len(names):
+        out += charts.key(names) + charts.lines(names, values, "%", "frame")
+    return out + table(("measure", "value"), [(f"{name} of the ground", percent(v)) for name, v in scores.items()])
 
 
 def gallery(images: Iterable[ReportImage]) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from io import BytesIO
@@ -72,7 +72,6 @@ class RunSummary:
     slides: tuple[Slide, ...] = ()
     images: tuple[ReportImage, ...] = ()
     files: tuple[str, ...] = ()  # written next to the report, relative to it
-    accuracy: Mapping[str, str] = field(default_factory=dict)  # further measures, ready to print
     machine: str = field(default_factory=lambda: _machine())
     made: datetime = field(default_factory=lambda: datetime.now(UTC))
 
@@ -110,7 +109,6 @@ class RunRecorder:
         title: str = "",
         command: str = "",
         slides: int = 24,
-        first: int = 0,
         draw: Callable[..., NDArray[np.uint8]] | None = None,
     ) -> None:
         self.source, self.config, self.command = source, config, command
@@ -118,7 +116,6 @@ class RunRecorder:
         self._frames: list[FrameRecord] = []
         self._slides: list[Slide] = []
         self._most_slides, self._draw = slides, draw  # the image of a frame; None: `quick_image`
-        self._first = first  # number of the first frame: a part of a run counts on from the part before it
         self._every = 1
         self._kernels = ready_kernels()
 
@@ -128,7 +125,7 @@ class RunRecorder:
         """Add the figures of one frame, and its image if it is one of those for the slider."""
         from roadbed.outputs.images import quick_image
 
-        index = self._first + len(self._frames)
+        index = len(self._frames)
         record = FrameRecord(
             index=index,
             name=scan.name or str(index),
@@ -147,24 +144,13 @@ class RunRecorder:
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
         return record
 
-    def extend(self, frames: Iterable[FrameRecord], slides: Iterable[Slide]) -> None:
-        """Append the frames and slides of another recorder."""
-        self._frames += frames
-        self._slides += slides
-        self._drop_slides()
-
     def _drop_slides(self) -> None:
         """Of too many slides every second one is kept, and half as many are taken from now on."""
         while len(self._slides) > self._most_slides:
             self._every *= 2
             self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
 
-    def summary(
-        self,
-        images: tuple[ReportImage, ...] = (),
-        files: tuple[str, ...] = (),
-        accuracy: Mapping[str, str] | None = None,
-    ) -> RunSummary:
+    def summary(self, images: tuple[ReportImage, ...] = (), files: tuple[str, ...] = ()) -> RunSummary:
         return RunSummary(
             title=self.title,
             source=self.source,
@@ -174,7 +160,6 @@ class RunRecorder:
             slides=tuple(self._slides),
             images=images,
             files=files,
-            accuracy=accuracy or {},
         )
 
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partialmethod
 from typing import Any
@@ -63,10 +63,13 @@ class ResultMessages:
         self._grid_header = messages.header(self._stamp, self._names.grid)
         self._cloud = cloud
 
+    def topics(self) -> Iterable[str]:
+        """The names in `TOPICS` that this result has messages for."""
+        return TOPICS if self._result.occupancy is not None else GROUND_TOPICS
+
     def __iter__(self) -> Iterator[tuple[str, Any]]:
         """Every topic's name with its message."""
-        for topic in TOPICS if self._result.occupancy is not None else GROUND_TOPICS:
-            yield topic, self.make(topic)
+        return ((topic, self.make(topic)) for topic in self.topics())
 
     def make(self, topic: str) -> Any:
         """The message of one of `TOPICS`."""

@@ -24,7 +24,7 @@ from roadbed.sources.bags.transforms import (
     RESULTS,
     VELODYNE_TYPE,
 )
-from roadbed.sources.poses import Trajectory, read_poses
+from roadbed.sources.poses import Trajectory, given_poses
 from roadbed.sources.source import Source
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class RosbagSource(Source):
         self._close = weakref.finalize(self, self._reader.close)
         self.topics = self._choose_topics()
         self._scans = self._find_scans()
-        self._poses, self._file = self._find_poses(), self._find_file()
+        self._poses, self._file = self._find_poses(), given_poses(self.options, self)
         self._transforms = self._poses or BagPoses(self._reader, None)
         known = [self._trajectory(frame) for frame in self._scans.frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
@@ -180,13 +180,6 @@ class RosbagSource(Source):
         if named is not None:
             return BagPoses(self._reader, self._check_named("odometry", str(named), found, kinds))
         return BagPoses(self._reader, self._only("odometry", found, kinds, "NAME") if found else None)
-
-    def _find_file(self) -> Trajectory | None:
-        if "poses" not in self.options:
-            return None
-        trajectory = read_poses(self.options["poses"])
-        trajectory.check_count(len(self))
-        return trajectory
 
     def _trajectory(self, frame: str) -> Trajectory | None:
         """Of the sensor in this frame."""

@@ -19,7 +19,7 @@ from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Pose
 from roadbed.sources.datasets.feather import read_feather
 from roadbed.sources.formats.files import FileSource, cloud_files
-from roadbed.sources.poses import Trajectory, make_trajectory, read_poses
+from roadbed.sources.poses import Trajectory, given_poses, make_trajectory
 
 _SWEEPS = Path("sensors") / "lidar"
 _SENSORS = ("up_lidar", "down_lidar")
@@ -58,10 +58,8 @@ class ArgoverseSource(FileSource):
         self.times = None
         self._mounts = read_mounts(log / "calibration" / "egovehicle_SE3_sensor.feather") if inside else ()
         poses = log / "city_SE3_egovehicle.feather"
-        self.trajectory = None
-        if "poses" in self.options:
-            self.trajectory = read_poses(self.options["poses"])
-        elif inside and poses.is_file():
+        self.trajectory = given_poses(self.options, self)
+        if self.trajectory is None and inside and poses.is_file():
             self.trajectory = read_city_poses(poses)
 
     def read(self, path: Path) -> Scan:

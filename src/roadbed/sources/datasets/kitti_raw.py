@@ -15,7 +15,7 @@ from roadbed.io.files import read_text
 from roadbed.sources.formats.bin import RawSource, read_bin
 from roadbed.sources.formats.columns import KITTI
 from roadbed.sources.formats.files import cloud_files
-from roadbed.sources.poses import Trajectory, make_trajectory, read_calibration, read_poses, read_table, read_times
+from roadbed.sources.poses import Trajectory, given_poses, make_trajectory, read_calibration, read_table, read_times
 
 _EARTH_RADIUS_M = 6378137.0
 _OXTS_NUMBERS = 30
@@ -39,13 +39,9 @@ class KittiRawSource(RawSource):
     def attach(self) -> None:
         drive = Path(self.path)
         self.times = self._scan_times(drive)
-        if "poses" in self.options:
-            self.trajectory = read_poses(self.options["poses"])
-        elif (drive / "oxts" / "data").is_dir():
+        self.trajectory = given_poses(self.options, self)
+        if self.trajectory is None and (drive / "oxts" / "data").is_dir():
             self.trajectory = self._oxts_trajectory(drive)
-        else:
-            self.trajectory = None
-        if self.trajectory is not None:
             self.trajectory.check_count(len(self))
 
     def _scan_times(self, drive: Path) -> Float64 | None:

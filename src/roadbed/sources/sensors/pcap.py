@@ -16,7 +16,7 @@ from roadbed.core.frames import Scan
 from roadbed.io.files import open_regular, read_bytes
 from roadbed.io.foreign import foreign_errors
 from roadbed.sources.in_order import InOrder
-from roadbed.sources.poses import read_poses
+from roadbed.sources.poses import given_poses
 from roadbed.sources.sensors import hesai, ouster
 from roadbed.sources.sensors.velodyne import DATA_PACKET, is_data_packet, velodyne_decoder, velodyne_scan
 from roadbed.sources.source import Source
@@ -55,11 +55,8 @@ class PcapSource(Source):
             raise InputError(f"{self.file}: found {found}, expected a pcap capture")
         self._ouster = ouster.metadata_file(self.file, self.options.get("metadata"))
         self._scans = InOrder(self._revolutions, str(self.file))
-        poses = self.options.get("poses")
-        self.trajectory = None if poses is None else read_poses(poses)
+        self.trajectory = given_poses(self.options, self)
         self.sequential = self.trajectory is not None
-        if self.trajectory is not None:
-            self.trajectory.check_count(len(self))
 
     def __len__(self) -> int:
         return len(self._scans)

@@ -5,8 +5,8 @@ import pytest
 
 import roadbed
 from benchmarks.fault_source import FaultSource
+from benchmarks.map_accuracy import evaluate_map
 from roadbed.core.errors import InputError
-from roadbed.evaluate.map import evaluate_map
 
 
 def test_a_map_is_driven_and_held_against_the_terrain(tmp_path):

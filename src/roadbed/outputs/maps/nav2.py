@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Grids by rows from north to south: the Esri ASCII grid, and the image and YAML that Nav2's map server loads."""
+"""The image and YAML that Nav2's map server loads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isfinite
 from pathlib import Path
 
 import numpy as np
@@ -14,33 +13,9 @@ from numpy.typing import NDArray
 from roadbed.io.atomic import atomic_write, write_file
 from roadbed.mapping.occupancy_tiles import CELLS
 from roadbed.mapping.reader import MapReader, block_of
-from roadbed.outputs.maps.georeference import Georeference
 
-_NODATA = -9999
 _OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
 _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
-
-
-def write_ascii_grid(path: Path, stored: MapReader, georeference: Georeference) -> None:
-    """Elevation in metres with three digits."""
-    grid = stored.extent
-    x_min, _, y_min, _ = grid.extent
-    header = {
-        "ncols": grid.columns,
-        "nrows": grid.rows,
-        "xllcorner": repr(georeference.easting + x_min),
-        "yllcorner": repr(georeference.northing + y_min),
-        "cellsize": repr(grid.spacing),
-        "NODATA_value": _NODATA,
-    }
-    (first_row, last_row), (first, last) = stored.block
-    with atomic_write(path) as file:
-        file.write("".join(f"{name} {value}\n" for name, value in header.items()).encode())
-        for row in range(last_row, first_row - 1, -1):
-            strip = np.hstack([stored.planes((row, column)).elevation for column in range(first, last + 1)])
-            for line in (strip[::-1] + georeference.height).tolist():
-                words = [f"{value:.3f}" if isfinite(value) else str(_NODATA) for value in line]
-                file.write((" ".join(words) + "\n").encode())
 
 
 def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
