@@ -47,8 +47,9 @@ def segment(
     ground(scan)  # compiles and loads the kernels, so that the times below are those of the method
     ground.reset()
     result = ground(scan)
-    # On an accelerator each kernel is timed by itself, in a run of its own.
-    timed_alone = ground.backend.device.backend != "cpu" and result.has_origin
+    # Kernels of an accelerator, and the steps of grid variance, are timed one by one in a run of their own.
+    in_parts = ground.backend.device.backend != "cpu" or settings.ground.method == "variance"
+    timed_alone = in_parts and result.has_origin
     phases = ground.profile(scan) if timed_alone else result.timings
     for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
         height = {"height_above_ground": result.height_above_ground}
