@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config
-from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_COMPONENT, SMALL_SHARE, SMALLEST_COMPONENT
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_COMPONENT, SMALL_SHARE
 from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_components
 from tests.devices import BACKENDS
 from tests.ground import engines
@@ -30,7 +30,7 @@ def surface(name, *without):
 def large_components(elevation, doubt, islands):
     """The rule as it reads: a known node beside a clean one of a large component."""
     known, label = np.isfinite(elevation), components(doubt <= CLEAN_VARIANCE)
-    least = max(SMALLEST_COMPONENT, min(islands, SMALL_SHARE * np.count_nonzero(known)))
+    least = min(islands, SMALL_SHARE * np.count_nonzero(known))
     large = np.isin(label, np.flatnonzero(np.bincount(label[label >= 0]) >= least))
     padded = np.pad(large, 1)
     beside = np.any([padded[r : r + SIZE, c : c + SIZE] for r in range(3) for c in range(3)], axis=0)

@@ -43,7 +43,7 @@ KERNEL count_clean(GLOBAL const Frame *frames, GLOBAL const float4 *doubts, GLOB
 // Whether this node or a neighbour is clean and belongs to a large component.
 FUNCTION int in_large_component(GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
     int column = node % COLUMNS, row = node / COLUMNS, found = 0;
-    float least = fmax(SMALLEST_COMPONENT, fmin((float)SMALL_COMPONENTS, SMALL_SHARE * (float)sizes[NODES]));
+    float least = fmin((float)SMALL_COMPONENTS, SMALL_SHARE * (float)sizes[NODES]);
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
         for (int i = max(column - 1, 0); i < min(column + 2, COLUMNS); ++i) {
             int root = clean[j * COLUMNS + i];

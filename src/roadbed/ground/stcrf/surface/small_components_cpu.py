@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE, SMALLEST_COMPONENT
+from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ONE, F, U
 from roadbed.kernels.simd import STEP, load, mask_bits
@@ -82,8 +82,7 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
     for run in range(size.shape[0]):
         size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
     large_components = np.zeros((rows + 2, columns + 2), np.uint8)
-    least = max(SMALLEST_COMPONENT, min(F(fewest), SMALL_SHARE * F(known)))
-    _mark_large(runs, row_runs, parent, size, least, large_components)
+    _mark_large(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), large_components)
     large_nearby = np.empty(columns + 2, np.uint8)
     for row in range(rows):
         for c in range(U(columns + 2)):
