@@ -114,8 +114,8 @@ def peers(
     from roadbed.bench.timing import report
     from roadbed.sources import open_source
 
-    given = [bench.alone(scan) for source in scans for scan in islice(open_source(source), frames)]
     with bench.fugseg(fugseg) if fugseg else nullcontext() as compiled:
+        given = [bench.alone(scan) for source in scans for scan in islice(open_source(source), frames)]
         found = {"FugSeg": compiled, "Patchwork++": bench.patchwork(height)}
         methods = {name: method for name, method in found.items() if method} | bench.roadbed_methods(height)
         rows = list(progress(bench.peer_rows(given, methods, rounds), "measuring", len(given) * len(methods)))
