@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,23 @@ _SCORED, _RANGE = 10, 40.0  # every so many scans the surface is scored, within 
 
 
 @dataclass
-class _Sums:
-    """Errors over all seeds of one setting."""
+class Sums:
+    """Errors of one setting, over one or more seeds."""
 
     pose: list[Float64] = field(default_factory=list)  # (scans, 3) roll and pitch, degrees; height, m
     squared: Float64 = field(default_factory=lambda: np.zeros(3))  # over time, there on nodes of single scans, single
     nodes: Float64 = field(default_factory=lambda: np.zeros(3))
     within: float = 0.0
+
+    @classmethod
+    def of(cls, parts: Iterable[Sums]) -> Sums:
+        out = cls()
+        for part in parts:
+            out.pose += part.pose
+            out.squared += part.squared
+            out.nodes += part.nodes
+            out.within += part.within
+        return out
 
     def score(self, frame: GroundFrame, single: GroundFrame, truth: Float64) -> None:
         x, y = frame.grid.mesh()
@@ -73,31 +84,34 @@ def drift_rows(
     """One row per scene, kind of poses, and alignment on or off: the largest errors of the pose in use against the true
     one, and rms of the elevation over time, on the nodes that a single scan reports too, and of single scans.
     """
-    alone = GroundFilter()
     for scene in scenes:
-        sums: dict[tuple[str, bool], _Sums] = {}
-        for seed in seeds:
-            source: Any = open_source(f"sim:{scene}?sensor={sensor}&frames={frames}&seed={seed}")
-            scans = list(source)
-            truths = {k: source.truth(k) for k in range(_SCORED - 1, frames, _SCORED)}
-            true = [scan.T_world_sensor for scan in scans]
-            for poses, errors in POSES.items():
-                measured = errors.measure(true, seed)
-                for aligned in (True, False):
-                    found = sums.setdefault((poses, aligned), _Sums())
-                    ground = GroundFilter(Config.parse({"ground": {"without": [] if aligned else ["alignment"]}}))
-                    pose_errors = []
-                    for k, (scan, pose) in enumerate(zip(scans, measured)):
-                        frame = ground(scan.at(pose))
-                        pose_errors.append(_pose_error(frame, true[k]))
-                        if k in truths:
-                            alone.reset()
-                            single = alone(scan.at(pose))
-                            found.score(frame, single, truths[k].elevation(frame.grid, frame.T_grid_sensor))
-                            found.score_single(single, truths[k].elevation(single.grid, single.T_grid_sensor))
-                    found.pose.append(np.array(pose_errors))
-        for (poses, aligned), found in sums.items():
+        measured = [drift_sums(scene, sensor, frames, seed) for seed in seeds]
+        for poses, aligned in measured[0]:
+            found = Sums.of(one[poses, aligned] for one in measured)
             yield {"scene": scene, "poses": poses, "alignment": aligned, **found.row()}
+
+
+def drift_sums(scene: str, sensor: str, frames: int, seed: int) -> dict[tuple[str, bool], Sums]:
+    """The errors of one sequence, by kind of poses and alignment."""
+    alone, sums = GroundFilter(), {}
+    source: Any = open_source(f"sim:{scene}?sensor={sensor}&frames={frames}&seed={seed}")
+    scans = list(source)
+    truths = {k: source.truth(k) for k in range(_SCORED - 1, frames, _SCORED)}
+    true = [scan.T_world_sensor for scan in scans]
+    for (poses, errors), aligned in product(POSES.items(), (True, False)):
+        found = sums[poses, aligned] = Sums()
+        ground = GroundFilter(Config.parse({"ground": {"without": [] if aligned else ["alignment"]}}))
+        pose_errors = []
+        for k, (scan, pose) in enumerate(zip(scans, errors.measure(true, seed))):
+            frame = ground(scan.at(pose))
+            pose_errors.append(_pose_error(frame, true[k]))
+            if k in truths:
+                alone.reset()
+                single = alone(scan.at(pose))
+                found.score(frame, single, truths[k].elevation(frame.grid, frame.T_grid_sensor))
+                found.score_single(single, truths[k].elevation(single.grid, single.T_grid_sensor))
+        found.pose.append(np.array(pose_errors))
+    return sums
 
 
 def _pose_error(frame: GroundFrame, true: Pose) -> tuple[float, float, float]:

@@ -71,6 +71,23 @@ def test_hills_are_ground_and_roofs_are_not(cloud, frame):
     assert np.median(np.abs(frame.slope[..., 0] - slope)[known]) < 0.03
 
 
+def test_a_plateau_with_trees_is_ground_and_a_bare_one_is_announced(ground):
+    random = np.random.default_rng(0)
+    x, y = random.uniform(0, 180, (2, 60_000))
+    z = random.normal(0, 0.03, len(x))
+    plateau = (np.abs(x - 90) < 40) & (np.abs(y - 90) < 40)
+    z[plateau] += 6
+    bare = ground(Scan(np.stack([x, y, z], axis=1).astype(np.float32), has_origin=False))
+    assert not bare.is_ground[plateau].any()
+    assert "taken for a roof" in bare.confidence.doubts[0]
+    leaves = plateau & ((x // 6 + y // 6) % 4 == 0) & (random.random(len(x)) < 0.6)
+    z[leaves] += random.uniform(2, 8, np.count_nonzero(leaves))
+    frame = ground(Scan(np.stack([x, y, z], axis=1).astype(np.float32), has_origin=False))
+    assert frame.is_ground[plateau & ~leaves].mean() > 0.85
+    assert not frame.is_ground[leaves].any()
+    assert frame.confidence.is_sure
+
+
 def test_each_point_gets_one_label(ground, cloud):
     points = cloud[0].copy()
     points[::1000] = np.nan

@@ -136,6 +136,17 @@ def test_a_room_with_a_ceiling_is_not_upside_down():
         assert abs(np.degrees(frame.mounting.T_vehicle_sensor.roll)) < 2
 
 
+def test_a_room_with_y_up_is_doubtful():
+    random = np.random.default_rng(0)
+    side = random.integers(0, 6, 20_000)
+    points = random.uniform(-1, 1, (len(side), 3))
+    points[np.arange(len(side)), side // 2] = np.where(side % 2, 1, -1)
+    points = points * [2, 2.5, 1.25] + random.normal(0, 0.01, points.shape)
+    assert GroundFilter()(points.astype(np.float32)).confidence.is_sure
+    y_up = GroundFilter()((points[:, [0, 2, 1]] * [1, 1, -1]).astype(np.float32))
+    assert "if y points up" in y_up.confidence.doubts[0]
+
+
 def test_a_given_height_without_ground_there_says_so():
     config = Config.parse({"ground": {"mounting": {"height": 1.5}}})
     note = GroundFilter(config)(room(0.5)).diagnostics[0]

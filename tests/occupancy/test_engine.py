@@ -41,7 +41,7 @@ def street(k):
     return np.vstack([GROUND, box_points(3.0, -3.0, 1.0, 1.0), box_points(-4.0 + 0.5 * k, 3.0, 2.0, 1.0)])
 
 
-STILL = {"hit_static": 0.2, "hit_dynamic": 0.0, "empty_to_dynamic": 0.0, "static_to_dynamic": 0.0}
+STILL = {"hit_static": 0.2, "hit_dynamic": 0.0, "empty_to_dynamic": 0.0, "static_to_dynamic": 0.0, "released": 0.0}
 
 
 @pytest.mark.parametrize("exclusive", [True, False])

@@ -26,8 +26,16 @@ _STEEPEST = 0.7  # slope between cells: the angle of repose of soil
 _SLOPE_OF_WIDE_CELLS, _STEP = 0.3, 2.0  # and m; between distant cells a rise is a wall from the larger of both on
 _REFINEMENTS = 2  # corrections by the low percentile of heights over the surface, which a slope does not bias
 _GAP = 2  # empty cells that are bridged
+_PLATEAU = 1000.0  # m^2 from which an area behind steps may be ground
+_OBJECT, _OBJECT_SHARE = (
+    2.0,
+    0.2,
+)  # m over the low percentile, and share of the points of a cell: an object stands there
+_OBJECT_CELLS = 0.05  # of the cells of such an area: trees and cars stand on ground, hardly anything on roofs
 _SIDES = ((0, 1), (1, 0), (1, 1), (1, -1))
 Neighbours = tuple[NDArray[np.intp], NDArray[np.intp], Float64]
+Slices = tuple[slice, slice]
+Passes = list[tuple[Slices, Slices, NDArray[np.bool_]]]  # cells, their neighbours, and where no wall is between them
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +46,7 @@ class StartSurface:
     y0: float
     cell: float  # m
     height: Float64  # (rows, columns) m
+    roof: float = 0.0  # m^2, largest area behind steps that is not ground
 
     def at(self, x: Float64, y: Float64) -> Float64:
         """m, height at each position."""
@@ -76,14 +85,18 @@ def start_surface(points: Float64) -> StartSurface:
     shape = rows, columns
     low = _low_percentiles(index, z, shape)
     low[low < _lowest_around(low) - _PIT] = np.nan
-    ground = _connected(low, _seeds(low, size), size)
+    passes = _passes(low, size)
+    ground = _connected(_seeds(low, size), passes)
+    high = np.bincount(index[z > low.ravel()[index] + _OBJECT], minlength=low.size)
+    objects = (high > _OBJECT_SHARE * np.bincount(index, minlength=low.size)).reshape(shape)
+    roof = _add_plateaus(ground, np.isnan(low), objects, passes, size)
     height = _filled(np.where(ground, low, np.nan))
     for _ in range(_REFINEMENTS):
         surface = StartSurface(west + size / 2, south + size / 2, size, height)
         over = _low_percentiles(index, z - surface.at(x, y), shape)
         over[~ground | (np.abs(over) > _STEEPEST * size + _SEED_HEIGHT)] = np.nan
         height = height + _filled(over)
-    return StartSurface(west + size / 2, south + size / 2, size, height)
+    return StartSurface(west + size / 2, south + size / 2, size, height, roof)
 
 
 def _cell_size(x: Float64, y: Float64) -> float:
@@ -134,8 +147,8 @@ def _slide(values: Float64, radius: int, pick: np.ufunc, empty: float) -> Float6
     return values
 
 
-def _connected(low: Float64, ground: NDArray[np.bool_], size: float) -> NDArray[np.bool_]:
-    """Ground cells, and all that are reached from them, also over small gaps, without a step as high as a wall."""
+def _passes(low: Float64, size: float) -> Passes:
+    """Neighbouring cells, also over small gaps, and where no step as high as a wall is between them."""
     passes, empty = [], np.isnan(low)
     for (dy, dx), steps in product(_SIDES, range(1, _GAP + 2)):
         if steps * abs(dy) >= low.shape[0] or steps * abs(dx) >= low.shape[1]:
@@ -148,12 +161,43 @@ def _connected(low: Float64, ground: NDArray[np.bool_], size: float) -> NDArray[
         for between in range(1, steps):
             passable &= empty[_between(low.shape, (dy, dx), between, steps)]
         passes.append((here, there, passable))
+    return passes
+
+
+def _connected(ground: NDArray[np.bool_], passes: Passes) -> NDArray[np.bool_]:
+    """Ground cells, and all that are reached from them."""
     count = -1
     while count != (count := int(np.count_nonzero(ground))):
         for here, there, passable in passes:
             ground[there] |= ground[here] & passable
             ground[here] |= ground[there] & passable
     return ground
+
+
+def _add_plateaus(
+    ground: NDArray[np.bool_], empty: NDArray[np.bool_], objects: NDArray[np.bool_], passes: Passes, size: float
+) -> float:
+    """Add large areas behind steps on which objects stand to the ground; m^2 of the largest other one, a roof."""
+    apart, enough = ~ground & ~empty, _PLATEAU / size**2
+    if np.count_nonzero(apart) < enough:
+        return 0.0
+    number = np.where(apart, np.arange(1, ground.size + 1).reshape(ground.shape), 0)
+    before = np.zeros_like(number)
+    while not np.array_equal(number, before):  # each area takes the highest number of its cells
+        before = number.copy()
+        for here, there, passable in passes:
+            joined = passable & apart[here] & apart[there]
+            highest = np.where(joined, np.maximum(number[here], number[there]), 0)
+            number[here] = np.maximum(number[here], highest)
+            number[there] = np.maximum(number[there], highest)
+    inside = ~_slide(np.where(apart, 0.0, 1.0), 1, np.maximum, 1.0).astype(np.bool_)  # not at its border: a wall there
+    cells = np.bincount(number.ravel())
+    with_objects = np.bincount(number[objects & inside], minlength=len(cells))
+    cells[0] = 0
+    large = cells >= enough
+    plateaus = large & (with_objects > _OBJECT_CELLS * cells)
+    ground |= plateaus[number]
+    return float(cells[large & ~plateaus].max(initial=0)) * size**2
 
 
 def _pair(dy: int, dx: int) -> tuple[tuple[slice, slice], tuple[slice, slice]]:

@@ -30,6 +30,8 @@ _BYTES_PER_NODE, _BYTES_PER_POINT = 32, 80
 _NOWHERE = Vehicle(-1e3, -1e3)  # no vehicle on the lattice
 _UNKNOWN_VARIANCE = 1e2  # m^2, of nodes without points around
 _NOTE = "no sensor at the origin{}: labelled as a map, without rules that need rays; if wrong, give ?origin=sensor"
+_WIDEST_ROOF = 5000.0  # m^2; a wider area behind steps may be a plateau
+_ROOF = "an area of {:.0f} m2 behind steps is taken for a roof"
 _DOUBT = "ground lies under {:.0f} % of the cloud only: labels are doubtful; z must point up, in metres"
 
 
@@ -63,7 +65,7 @@ class CloudGround:
         needed = _BYTES_PER_NODE * grid.size + _BYTES_PER_POINT * len(points)
         check_memory(f"ground of {scan.name or 'a cloud'} ({grid.size:,} nodes)", needed)
         output, known, centre = _unknown(len(points), grid), 0.0, np.zeros(3)
-        notes = [_NOTE.format(f" ({why})" if why else "")]
+        notes, surface = [_NOTE.format(f" ({why})" if why else "")], None
         if len(usable):
             surface = start_surface(usable)
             node = grid.index(usable[:, 0], usable[:, 1])
@@ -74,7 +76,10 @@ class CloudGround:
             x, y = np.median(usable[:, :2], axis=0)
             centre = np.array([x, y, surface.at(np.array([x]), np.array([y]))[0]])
         doubt = _DOUBT.format(100 * known) if len(usable) and known < _FEW else ""
-        notes += [doubt] if doubt else []
+        if surface is not None and surface.roof:
+            notes.append(_ROOF.format(surface.roof))
+            doubt = doubt or (notes[-1] if surface.roof > _WIDEST_ROOF else "")
+        notes += [doubt] if doubt and doubt not in notes else []
         return Segmented(
             output,
             grid,

@@ -14,7 +14,14 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
-from roadbed.ground.mounting.level_surfaces import Level, describe, floor_and_table, level_surfaces, why_not_ground
+from roadbed.ground.mounting.level_surfaces import (
+    Level,
+    axis_up_instead,
+    describe,
+    floor_and_table,
+    level_surfaces,
+    why_not_ground,
+)
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Candidate, candidate_frames
 
 _RADIUS, _CELL = 15.0, 1.0  # m around the sensor, in cells of which each gives its lowest return
@@ -208,6 +215,8 @@ class MountingEstimator:
         elif why := self._objections(found, points):
             levels = floor_and_table(self._nearly_level(found, points))
             found = replace(found, note=f"{doubtful}, {why}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}")
+        elif why := axis_up_instead(points):
+            found = replace(found, note=f"{doubtful}, {why}")
         elif plane.height < _LOWEST_SENSOR:
             why = "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
             found = replace(found, note=f"{doubtful}, {why}; {_HOW_TO_GIVE}")

@@ -25,6 +25,8 @@ _ON_TABLE, _REACH = 0.35, 1.5  # m between a sensor and the table that it is on,
 _DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
 _HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
 _COLUMN_AREA = _COLUMN**2  # m^2
+_WALL, _WALL_SHARE = 0.15, 0.05  # m from the outermost points, and share of all points, of each side of a closed room
+_LOWER, _LONGER = 0.8, 3.0  # extent along one axis, in those along z and along the third axis, of a room on its side
 
 
 class Level(NamedTuple):
@@ -146,3 +148,23 @@ def why_not_ground(points: Float64) -> str:
 def describe(levels: list[Level]) -> str:
     """For a message: 0.75 m below (3.1 m2), 2.40 m above (9.0 m2)."""
     return ", ".join(map(str, levels)) or "none"
+
+
+def axis_up_instead(points: Float32) -> str:
+    """Where the points form a closed room that is clearly lower along x or y than along z: a note that this axis may
+    point up, as in scans of phones; else empty. Corridors, longer than three times their width, are left out."""
+    chosen = points[:: max(1, len(points) // _POINTS)]
+    chosen = chosen[np.isfinite(chosen).all(axis=1) & (chosen != 0).any(axis=1)]
+    if len(chosen) < _FEWEST_COLUMNS:
+        return ""
+    first, last = np.quantile(chosen, [0.005, 0.995], axis=0)
+    for outside in (chosen < first + _WALL, chosen > last - _WALL):
+        if (outside.mean(axis=0) < _WALL_SHARE).any():
+            return ""
+    size = last - first
+    axis = int(np.argmin(size[:2]))
+    if size[axis] > _LOWER * size[2] or size[1 - axis] > _LONGER * size[axis]:
+        return ""
+    name, turn = (("x", "0 -90 0"), ("y", "90 0 0"))[axis]
+    room = f"a closed room, {size[axis]:.1f} m along {name} and {size[2]:.1f} m along z"
+    return f"{room}: if {name} points up, give --mounting 0 0 H {turn}"

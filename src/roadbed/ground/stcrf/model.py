@@ -98,15 +98,19 @@ EXPLAINED = _F(0.1)  # m from the surface
 SLOPE_REGION = 2  # wide nodes to each side
 SLOPE_BETTER = _F(1.25)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or
-SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all
+SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all: of the region's, or of
+# the node's own where the level start explains no more than the rest of them and ground is seen around it: a bank
+# below trees.
+SLOPE_FEWEST = 4  # points of the node, and points around it that the level start explains
 
 # Alignment with the prior surface.
 ALIGNMENT_RADIUS = 30.0  # m around the sensor
 ALIGNMENT_TRUST = 0.8  # share of the misalignment beyond the dead zone that is corrected
 # Dead zone: a smaller misalignment is not corrected. The prior surface comes from aligned scans, so a bias of the fits
-# adds up to trust / (1 - trust) times its size beyond the dead zone; on mountain roads it is 0.01 m and 0.001.
+# adds up to trust / (1 - trust) times its size beyond the dead zone; on mountain roads it is 0.01 m and 0.003: the
+# smooth surface lies 0.03 m over the foot of a bank, and as much below the edge of a drop on the other side.
 ALIGNMENT_DEAD_LIFT = _F(0.01)  # m
-ALIGNMENT_DEAD_TILT = _F(0.0015)  # slope
+ALIGNMENT_DEAD_TILT = _F(0.003)  # slope
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
 FEWEST_SAMPLES = 50
 FIRM = _F(3)  # effective points a node must hold to be trusted

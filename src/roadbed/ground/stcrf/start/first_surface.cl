@@ -139,10 +139,10 @@ FUNCTION void publish_explained(CoarseNode own, const float4 *own_points, float4
 
 FUNCTION int takes_slope_start(CoarseNode own, const uint4 *messages, uint number) {
     float4 level[REGION_PER_ITEM], sloped[REGION_PER_ITEM];
-    Explained region;
-    int waits;
+    Explained region, own_points = {0, 0, 0};
+    int level_around, waits;
     do {
-        region.all = region.by_level = region.by_sloped = waits = 0;
+        region.all = region.by_level = region.by_sloped = level_around = waits = 0;
         UNROLL for (int k = 0; k < REGION_PER_ITEM; ++k) {
             int cell = own.lane + k * LANES;
             int row = own.row + cell / ACROSS - SLOPE_REGION, column = own.column + cell % ACROSS - SLOPE_REGION;
@@ -157,12 +157,22 @@ FUNCTION int takes_slope_start(CoarseNode own, const uint4 *messages, uint numbe
             region.all += (int)level[k].x;
             region.by_level += (int)level[k].y;
             region.by_sloped += (int)sloped[k].y;
+            int cell = own.lane + k * LANES, down = cell / ACROSS - SLOPE_REGION, along = cell % ACROSS - SLOPE_REGION;
+            if (abs(down) <= 1 && abs(along) <= 1) level_around += (int)level[k].y;
+            if (down == 0 && along == 0) {
+                own_points.all = (int)level[k].x;
+                own_points.by_level = (int)level[k].y;
+                own_points.by_sloped = (int)sloped[k].y;
+            }
         }
     } while (waits);
     region.all = sum_of_lanes(region.all);
     region.by_level = sum_of_lanes(region.by_level);
     region.by_sloped = sum_of_lanes(region.by_sloped);
-    return slope_start_is_better(region);
+    own_points.all = sum_of_lanes(own_points.all);
+    own_points.by_level = sum_of_lanes(own_points.by_level);
+    own_points.by_sloped = sum_of_lanes(own_points.by_sloped);
+    return slope_start_is_better(region, is_own_sloped(own_points, sum_of_lanes(level_around)));
 }
 
 // The first HALF groups compute the level start, which begins at `expected`; the sloped start has as many groups, or none.

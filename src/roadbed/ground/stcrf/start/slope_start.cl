@@ -155,11 +155,20 @@ FUNCTION int lies_on(float4 point, float4 plane) {
     return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < EXPLAINED;
 }
 
-// Whether the sloped start explains clearly more points: many more, or nearly all.
-FUNCTION int slope_start_is_better(Explained region) {
+// Whether the sloped start explains clearly more points of a region: many more, or nearly all of the region's or of the
+// node's own.
+FUNCTION int slope_start_is_better(Explained region, int own_is_sloped) {
     int more = region.by_sloped - region.by_level;
-    int nearly_all = more > SLOPE_SOME_MORE && (float)region.by_sloped > SLOPE_NEARLY_ALL * (float)region.all;
-    return (float)region.by_sloped > SLOPE_BETTER * (float)region.by_level && (more > SLOPE_MANY_MORE || nearly_all);
+    int nearly_all = (float)region.by_sloped > SLOPE_NEARLY_ALL * (float)region.all || own_is_sloped;
+    int enough = more > SLOPE_MANY_MORE || (more > SLOPE_SOME_MORE && nearly_all);
+    return (float)region.by_sloped > SLOPE_BETTER * (float)region.by_level && enough;
+}
+
+// Whether the sloped start explains nearly all points of a node and the level start hardly any, next to seen ground.
+FUNCTION int is_own_sloped(Explained own, int level_around) {
+    float nearly_all = SLOPE_NEARLY_ALL * (float)own.all;
+    int seen = own.all >= SLOPE_FEWEST && level_around >= SLOPE_FEWEST;
+    return seen && (float)own.by_sloped >= nearly_all && (float)own.by_level <= (float)own.all - nearly_all;
 }
 
 KERNEL count_explained(GLOBAL const float4 *points, GLOBAL const float4 *level, GLOBAL const float4 *sloped,
@@ -183,14 +192,17 @@ KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *sloped, GLOBA
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     int row = node / COLUMNS, column = node % COLUMNS;
-    Explained region = {0, 0, 0};
+    Explained region = {0, 0, 0}, own = {0, 0, 0};
+    int level_around = 0;
     for (int j = max(row - SLOPE_REGION, 0); j < min(row + SLOPE_REGION + 1, ROWS); ++j)
         for (int i = max(column - SLOPE_REGION, 0); i < min(column + SLOPE_REGION + 1, COLUMNS); ++i) {
             int4 found = counts[SLOT * NODES + j * COLUMNS + i];
             region.all += found.x;
             region.by_level += found.y;
             region.by_sloped += found.z;
+            if (abs(j - row) <= 1 && abs(i - column) <= 1) level_around += found.y;
+            if (j == row && i == column) own.all = found.x, own.by_level = found.y, own.by_sloped = found.z;
         }
-    if (!slope_start_is_better(region)) return;
+    if (!slope_start_is_better(region, is_own_sloped(own, level_around))) return;
     for (int k = 0; k < 3; ++k) level[3 * (SLOT * NODES + node) + k] = sloped[3 * (SLOT * NODES + node) + k];
 }

@@ -27,13 +27,13 @@ class SlopeArrays(NamedTuple):
 
     heights: np.ndarray  # (2, rows + 2, columns + 2) two buffers for the envelope
     counts: np.ndarray  # (3, rows, columns) lowest points: all, explained by the level start, by the sloped one
-    sums: np.ndarray  # (4, rows, columns) the same summed over regions, then scratch
+    sums: np.ndarray  # (5, rows, columns) the same summed over regions, the second over 3 x 3 nodes, then scratch
 
 
 def slope_arrays(rows: int, columns: int) -> SlopeArrays:
     """Scratch for a lattice of coarse nodes."""
     heights = np.full((2, rows + 2, columns + 2), UNSEEN, np.float32)
-    return SlopeArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((4, rows, columns), np.int32))
+    return SlopeArrays(heights, np.zeros((3, rows, columns), np.int32), np.zeros((5, rows, columns), np.int32))
 
 
 @njit(cache=True)
@@ -112,21 +112,32 @@ def count_explained(lowest, mean, shape, explained):
 
 
 @njit(inline="always")
-def _is_better(points, level, sloped):
-    """Whether the sloped start explains clearly more points: many more, or nearly all."""
+def _is_better(points, level, sloped, own_is_sloped):
+    """Whether the sloped start explains clearly more points of a region: many more, or nearly all of the region's or of
+    the node's own."""
     more = sloped - level
-    nearly_all = more > model.SLOPE_SOME_MORE and F(sloped) > model.SLOPE_NEARLY_ALL * F(points)
-    return F(sloped) > model.SLOPE_BETTER * F(level) and (more > model.SLOPE_MANY_MORE or nearly_all)
+    nearly_all = F(sloped) > model.SLOPE_NEARLY_ALL * F(points) or own_is_sloped
+    enough = more > model.SLOPE_MANY_MORE or (more > model.SLOPE_SOME_MORE and nearly_all)
+    return F(sloped) > model.SLOPE_BETTER * F(level) and enough
+
+
+@njit(inline="always")
+def _own_is_sloped(points, level, sloped, level_around):
+    """Whether the sloped start explains nearly all points of a node and the level start hardly any, next to seen
+    ground."""
+    nearly_all = model.SLOPE_NEARLY_ALL * F(points)
+    seen = points >= model.SLOPE_FEWEST and level_around >= model.SLOPE_FEWEST
+    return seen and F(sloped) >= nearly_all and F(level) <= F(points) - nearly_all
 
 
 @njit(cache=True)
 def may_be_better(counts, sums):
     """Whether the slope-aware start would be used anywhere if it explained all points; writes sums[0] and sums[1]."""
-    box_sum(counts[0], model.SLOPE_REGION, sums[3], sums[0])
-    box_sum(counts[1], model.SLOPE_REGION, sums[3], sums[1])
+    box_sum(counts[0], model.SLOPE_REGION, sums[4], sums[0])
+    box_sum(counts[1], model.SLOPE_REGION, sums[4], sums[1])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
-            if _is_better(sums[0, row, column], sums[1, row, column], sums[0, row, column]):
+            if _is_better(sums[0, row, column], sums[1, row, column], sums[0, row, column], False):
                 return True
     return False
 
@@ -134,10 +145,13 @@ def may_be_better(counts, sums):
 @njit(cache=True)
 def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
     """Replace information and planes of the level start where the slope-aware start explains its region better."""
-    box_sum(counts[2], model.SLOPE_REGION, sums[3], sums[2])
+    box_sum(counts[2], model.SLOPE_REGION, sums[4], sums[2])
+    box_sum(counts[1], 1, sums[4], sums[3])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
-            if _is_better(sums[0, row, column], sums[1, row, column], sums[2, row, column]):
+            own, level, sloped = counts[0, row, column], counts[1, row, column], counts[2, row, column]
+            own_is_sloped = _own_is_sloped(own, level, sloped, sums[3, row, column])
+            if _is_better(sums[0, row, column], sums[1, row, column], sums[2, row, column], own_is_sloped):
                 for k in range(9):
                     information[row + 1, k, column + 1] = sloped_information[row + 1, k, column + 1]
                 for k in range(3):
