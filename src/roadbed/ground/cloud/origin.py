@@ -43,8 +43,8 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     alone = scan.has_origin is None and scan.T_world_sensor is None and mounting.estimated
     if not alone or config.mounting.height is not None or estimate.other_axes:
         return ""
-    points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
-    sample = _usable(points, _POINTS)
+    points, half_width = _usable(to_host(scan.points)), max(config.stcrf.length, config.stcrf.width) / 2
+    sample = points[:: max(1, len(points) // _POINTS)].astype(np.float64)
     too_small = len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST
     if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
         return "the points lie far from their origin"
@@ -58,7 +58,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     fall = density_fall(sample)
     if fall is not None and fall < _LEAST_FALL:
         return "the density does not fall with the range"
-    if hidden_share(_usable(points, _RAYS)) > _MOST_HIDDEN:
+    if hidden_share(points[:: max(1, len(points) // _RAYS)]) > _MOST_HIDDEN:
         return "points lie behind others"
     return ""
 
@@ -76,9 +76,10 @@ def _points_are_far(sample: Float64) -> bool:
     return bool(lowest > _HIGHEST or highest < -_HIGHEST or np.linalg.norm(centre) > _APART * from_centre)
 
 
-def _usable(points: Float32, most: int) -> Float64:
-    chosen = points[:: max(1, len(points) // most)].astype(np.float64)
-    return chosen[np.isfinite(chosen).all(axis=1) & (chosen != 0).any(axis=1)]
+def _usable(points: Float32) -> Float32:
+    x, y, z = points.T
+    usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0) | (y != 0) | (z != 0))
+    return points if usable.all() else points[usable]
 
 
 def density_fall(points: Float64) -> float | None:
@@ -98,14 +99,16 @@ def density_fall(points: Float64) -> float | None:
     return float(-(spread * np.log(count)).mean() / (spread**2).mean())
 
 
-def hidden_share(points: Float64) -> float:
+def hidden_share(points: Float32) -> float:
     """Share of the points with another one in the same direction at less than half the range."""
-    reach = np.linalg.norm(points, axis=1)
-    azimuth, elevation = np.arctan2(points[:, 1], points[:, 0]), np.arcsin(points[:, 2] / reach)
-    azimuth_bin, elevation_bin = (np.floor(np.degrees(a) / _DIRECTION).astype(np.int64) for a in (azimuth, elevation))
+    x, y, z = np.ascontiguousarray(points.T)
+    reach = np.sqrt(x * x + y * y + z * z)
     quarter = round(90 / _DIRECTION)
+    per_radian = np.float32(2 * quarter / np.pi)
+    azimuth, elevation = np.arctan2(y, x) * per_radian, np.arcsin(z / reach) * per_radian
     rows, columns = 2 * quarter + 1, 4 * quarter + 1
-    direction = (elevation_bin + quarter) * columns + azimuth_bin + 2 * quarter
-    nearest = np.full(rows * columns, np.inf)
+    direction = (np.floor(elevation).astype(np.int32) + quarter) * columns
+    direction += np.floor(azimuth).astype(np.int32) + 2 * quarter
+    nearest = np.full(rows * columns, np.inf, np.float32)
     np.minimum.at(nearest, direction, reach)
     return float((nearest[direction] < _NEARER * reach).mean())
