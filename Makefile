@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo notebooks test test-oldest-numba warm warm-checked fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
+.PHONY: demo notebooks test test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
@@ -26,10 +26,6 @@ test-oldest-numba: .stamps/oldest-numba
 # Everything is compiled right after the installation, on all cores, so that what comes next starts at once.
 warm: .stamps/roadbed
 	$(BIN)/roadbed warm-up
-
-# And once more with every index checked, as tests/test_bounds.py runs them; for that test alone.
-warm-checked: .stamps/roadbed
-	NUMBA_BOUNDSCHECK=1 NUMBA_OPT=0 NUMBA_NUM_THREADS=1 $(BIN)/roadbed warm-up ground occupancy mounting variance
 
 # Damaged and made-up input for every reader, in a process with limits; what it finds is kept in out/fuzz.
 SECONDS ?= 60
