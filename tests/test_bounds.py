@@ -42,7 +42,7 @@ def test_the_chain_stays_inside_its_arrays(tmp_path):
     scans = drive, list(roadbed.open("sim:city?sensor=lux4&frames=2"))
     drives = tmp_path / "drives.pickle"
     drives.write_bytes(pickle.dumps(scans))
-    # One thread: with more, an error inside a parallel loop is swallowed. Not optimised: compiling is what takes long, and
+    # One thread: with more, an error inside a parallel loop is swallowed. Not optimised: compiling takes longest, as
     # Numba does not cache kernels with checked indices ("uses dynamic globals").
     checked = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_NUM_THREADS": "1", "NUMBA_OPT": "0"}
     environment = {**os.environ, **checked}
