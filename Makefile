@@ -82,7 +82,7 @@ pictures: .stamps/dev .stamps/system
 
 # The notebooks with their results, as code hosts show them.
 notebooks: .stamps/dev
-	$(BIN)/jupyter execute --inplace --NotebookClient.record_timing=False examples/notebooks/*.ipynb
+	$(BIN)/python scripts/run_notebooks.py
 
 # The documentation as a site of plain files: out/site/index.html. Links are checked, nothing comes from other hosts.
 docs: .stamps/dev
