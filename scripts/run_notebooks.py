@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the notebooks in place, so that code hosts show their results: `make notebooks`. Times and machines are left out."""
+"""Runs the notebooks in place, so that code hosts show their results (`make notebooks`); without times and machines."""
 
 from pathlib import Path
 
