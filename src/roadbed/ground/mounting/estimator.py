@@ -20,6 +20,7 @@ from roadbed.ground.mounting.level_surfaces import (
     describe,
     floor_and_table,
     level_surfaces,
+    thinned,
     why_not_ground,
 )
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Candidate, candidate_frames
@@ -226,7 +227,7 @@ class MountingEstimator:
         """Why a plane is hardly the ground; empty where there is no reason."""
         quality = found.plane.quality
         pose = self._mounting(found).T_vehicle_sensor
-        reason = (why_not_ground(pose @ points) or _describe_tilt(pose)) if quality < _SURE else ""
+        reason = (why_not_ground(pose @ thinned(points)) or _describe_tilt(pose)) if quality < _SURE else ""
         if not reason and quality >= _DOUBTFUL:
             return ""
         return f"confidence {quality:.2f}" + (f", {reason}" if reason else "")

@@ -124,13 +124,12 @@ def extremes_by_column(points: Float32, radius: float, size: float) -> tuple[Flo
 
 
 def why_not_ground(points: Float64) -> str:
-    """Why the plane z = 0 of these points is hardly the ground; empty where there is no reason.
+    """Why the plane z = 0 of these points, best `thinned`, is hardly the ground; empty where there is no reason.
 
     Ground is seen between structures, and few returns lie below it. The lowest ring of beams on walls and furniture
     also forms a plane, and so does a table top with the floor below it.
     """
-    chosen = points[:: max(1, len(points) // _POINTS)]
-    near = chosen[np.hypot(chosen[:, 0], chosen[:, 1]) < _RADIUS]
+    near = points[np.hypot(points[:, 0], points[:, 1]) < _RADIUS]
     height, number, side = near[:, 2], column_numbers(near, _RADIUS, _COLUMN), int(2 * _RADIUS / _COLUMN)
 
     def columns(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -150,10 +149,15 @@ def describe(levels: list[Level]) -> str:
     return ", ".join(map(str, levels)) or "none"
 
 
+def thinned(points: Float32) -> Float32:
+    """Every k-th point: enough to tell what the points are of."""
+    return points[:: max(1, len(points) // _POINTS)]
+
+
 def axis_up_instead(points: Float32) -> str:
     """Where the points form a closed room that is clearly lower along x or y than along z: a note that this axis may
     point up, as in scans of phones; else empty. Corridors, longer than three times their width, are left out."""
-    chosen = points[:: max(1, len(points) // _POINTS)]
+    chosen = thinned(points)
     chosen = chosen[np.isfinite(chosen).all(axis=1) & (chosen != 0).any(axis=1)]
     if len(chosen) < _FEWEST_COLUMNS:
         return ""
