@@ -71,7 +71,8 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'
 	@touch $@
 
-# Every OpenCL driver of this machine against the CPU, then every kernel under Oclgrind. As root, DEBIAN=trixie: the drivers of that Debian, in a chroot.
+# Every OpenCL driver of this machine against the CPU, then every kernel under Oclgrind, which must be installed. As root,
+# DEBIAN=trixie: the drivers of that Debian, in a chroot.
 DEBIAN ?=
 opencl-matrix: .stamps/dev .stamps/system
 	$(if $(DEBIAN),bash scripts/opencl-matrix-in-debian.sh $(DEBIAN),$(BIN)/python scripts/opencl_matrix.py --single)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,6 +39,8 @@ def main() -> None:
     if given.run:
         run_stage(*given.run)
         return
+    if shutil.which("oclgrind") is None:
+        sys.exit("oclgrind: not found; expected the program of Debian's package oclgrind")
     print("| stage | kernels | result | findings |\n|---|---|---|---|")
     clean = True
     for stage in given.stages:
