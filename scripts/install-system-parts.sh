@@ -5,6 +5,7 @@ set -u
 
 missing=()
 ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1 || missing+=(pocl-opencl-icd ocl-icd-libopencl1)
+command -v g++ >/dev/null || missing+=(g++)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium chromium-driver)
 command -v roscore >/dev/null || missing+=(ros-core)
 /usr/bin/python3 -c 'import rospy, sensor_msgs, nav_msgs, tf2_msgs, visualization_msgs, diagnostic_msgs' 2>/dev/null ||

@@ -15,6 +15,7 @@ from roadbed.bench.timing import measure
 from roadbed.cli import app
 from roadbed.core.errors import DeviceError
 from roadbed.core.frames import Scan
+from tests.conftest import require
 from tests.devices import DRIVERS, backend
 
 
@@ -124,8 +125,8 @@ def stand_in(tmp_path):
     return tmp_path
 
 
-@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++")
 def test_fugseg_is_compiled_and_its_ground_points_are_counted(stand_in):
+    require(shutil.which("g++") is not None, "g++ is not installed")
     points = np.zeros((100, 3), np.float32)
     points[:60, 2] = -2
     with fugseg(stand_in) as method:

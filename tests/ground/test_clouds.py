@@ -13,6 +13,7 @@ from benchmarks.maps import Cloud, f1, las_files, merged_scans
 from roadbed import Config, GroundFilter, Label, Pipeline, Scan
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
+from roadbed.ground.cloud import origin
 from roadbed.ground.cloud.start_surface import start_surface
 from tests.devices import ACCELERATORS, accelerator
 
@@ -235,3 +236,13 @@ def test_a_map_with_ground_everywhere_is_sure_wherever_it_lies(cloud, shift):
     frame = GroundFilter()(Scan(cloud[0] + np.float32(shift), has_origin=False))
     assert frame.confidence.is_sure
     assert frame.confidence.surface > 0.9
+
+
+def test_points_whose_squares_do_not_fit_single_precision_are_left_out_of_the_origin_test():
+    far = np.random.default_rng(0).normal(0, 20, (500, 3)).astype(np.float32)
+    scan = np.concatenate([far, far / 4])  # every second point behind another
+    extreme = np.float32([[1e30, 0, 0], [0, 0, -1e30], [0, 0, 1e-30], [np.nan, 1, 1], [np.inf, -np.inf, 0], [0, 0, 0]])
+    usable = origin._usable(np.concatenate([extreme, scan]))
+    assert np.array_equal(usable, scan)
+    with np.errstate(all="raise"):
+        assert origin.hidden_share(usable) == pytest.approx(0.5, abs=0.01)

@@ -16,9 +16,11 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Float64
 from roadbed.ground.mounting.estimator import MountingEstimate
+from roadbed.ground.mounting.level_surfaces import thinned
 
 _POINTS = 20_000  # sampled for the density; `_RAYS` of them for hidden points
 _RAYS = 500_000
+_NEAREST, _FARTHEST = 1e-6, 1e15  # m, of a return: its square fits single precision
 _SURE = 0.8  # quality of a mounting that is believed
 _HIGHEST = 15.0  # m of a sensor over the ground
 _APART = 3.0  # distance of the middle of the points from the origin, in median distances from the middle
@@ -44,7 +46,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     if not alone or config.mounting.height is not None or estimate.other_axes:
         return ""
     points, half_width = _usable(to_host(scan.points)), max(config.stcrf.length, config.stcrf.width) / 2
-    sample = points[:: max(1, len(points) // _POINTS)].astype(np.float64)
+    sample = thinned(points, _POINTS).astype(np.float64)
     too_small = len(sample) < _FEWEST_BOXES or np.ptp(sample[:, :2], axis=0).max() < _SMALLEST
     if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
         return "the points lie far from their origin"
@@ -58,7 +60,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     fall = density_fall(sample)
     if fall is not None and fall < _LEAST_FALL:
         return "the density does not fall with the range"
-    if hidden_share(points[:: max(1, len(points) // _RAYS)]) > _MOST_HIDDEN:
+    if hidden_share(thinned(points, _RAYS)) > _MOST_HIDDEN:
         return "points lie behind others"
     return ""
 
@@ -77,8 +79,9 @@ def _points_are_far(sample: Float64) -> bool:
 
 
 def _usable(points: Float32) -> Float32:
-    x, y, z = points.T
-    usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0) | (y != 0) | (z != 0))
+    x, y, z = np.abs(points).T
+    largest = np.maximum(np.maximum(x, y), z)  # NaN where one is
+    usable = (largest > _NEAREST) & (largest < _FARTHEST)
     return points if usable.all() else points[usable]
 
 

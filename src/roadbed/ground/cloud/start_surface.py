@@ -27,10 +27,8 @@ _SLOPE_OF_WIDE_CELLS, _STEP = 0.3, 2.0  # and m; between distant cells a rise is
 _REFINEMENTS = 2  # corrections by the low percentile of heights over the surface, which a slope does not bias
 _GAP = 2  # empty cells that are bridged
 _PLATEAU = 1000.0  # m^2 from which an area behind steps may be ground
-_OBJECT, _OBJECT_SHARE = (
-    2.0,
-    0.2,
-)  # m over the low percentile, and share of the points of a cell: an object stands there
+_OBJECT = 2.0  # m over the low percentile of a cell
+_OBJECT_SHARE = 0.2  # of the points of a cell so high: an object stands there
 _OBJECT_CELLS = 0.05  # of the cells of such an area: trees and cars stand on ground, hardly anything on roofs
 _SIDES = ((0, 1), (1, 0), (1, 1), (1, -1))
 Neighbours = tuple[NDArray[np.intp], NDArray[np.intp], Float64]

@@ -149,9 +149,9 @@ def describe(levels: list[Level]) -> str:
     return ", ".join(map(str, levels)) or "none"
 
 
-def thinned(points: Float32) -> Float32:
-    """Every k-th point: enough to tell what the points are of."""
-    return points[:: max(1, len(points) // _POINTS)]
+def thinned(points: Float32, most: int = _POINTS) -> Float32:
+    """Every k-th point, fewer than twice `most`."""
+    return points[:: max(1, len(points) // most)]
 
 
 def axis_up_instead(points: Float32) -> str:

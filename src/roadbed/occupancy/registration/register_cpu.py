@@ -147,6 +147,14 @@ def _former_cell(row, column, transform):
     )
 
 
+@inlined()
+def _vote(one, best, first, votes, voted):
+    """Count a vote for an old component. Returns the one with most votes so far, the lowest of several."""
+    votes[one] = votes[one] + 1 if voted[one] == first else 1
+    voted[one] = first
+    return one if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best) else best
+
+
 @inner()
 def partner_of(cells, old_label, transform, votes, voted):
     """The old component found most often in the 3 x 3 cells around some present cells, or -1.
@@ -159,13 +167,8 @@ def partner_of(cells, old_label, transform, votes, voted):
         row, column = _former_cell(now_row, cells[k] - now_row * columns, transform)
         for r in range(max(row - 1, 0), min(row + 2, rows)):
             for c in range(max(column - 1, 0), min(column + 2, columns)):
-                one = old_label[r, c]
-                if one < 0:
-                    continue
-                votes[one] = votes[one] + 1 if voted[one] == cells[0] else 1
-                voted[one] = cells[0]
-                if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
-                    best = one
+                if old_label[r, c] >= 0:
+                    best = _vote(old_label[r, c], best, cells[0], votes, voted)
     return best
 
 
@@ -183,11 +186,7 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
             row, column = _former_cell(now_row, now_column, transform)
             if row < 0 or column < 0 or row >= rows or column >= columns or old_label[row, column] < 0:
                 continue
-            one = old_label[row, column]
-            votes[one] = votes[one] + 1 if voted[one] == cells[0] else 1
-            voted[one] = cells[0]
-            if best < 0 or votes[one] > votes[best] or (votes[one] == votes[best] and one < best):
-                best = one
+            best = _vote(old_label[row, column], best, cells[0], votes, voted)
     return best
 
 
