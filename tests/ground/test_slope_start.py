@@ -7,7 +7,14 @@ import pytest
 from roadbed import Config, Label, Pose
 from roadbed.ground.stcrf.arrays import ActiveNodes, Shape, ShapingPoints
 from roadbed.ground.stcrf.model import ENVELOPE_STEPS, FAR_ABOVE
-from roadbed.ground.stcrf.start.slope_start_cpu import expect_envelope, find_heights, lower_envelope, slope_arrays
+from roadbed.ground.stcrf.start.slope_start_cpu import (
+    expect_envelope,
+    find_heights,
+    lower_envelope,
+    may_be_better,
+    slope_arrays,
+    take_better,
+)
 from tests.devices import BACKENDS
 from tests.ground import engines
 
@@ -124,3 +131,19 @@ def test_the_start_does_not_care_how_the_lattice_is_tilted(degrees):
     points, on_hill = hillside(slope=0.4)
     for pose in (Pose.from_euler(pitch=np.radians(degrees)), Pose.from_euler(roll=np.radians(degrees))):
         assert ground_share("cpu", config(), points, on_hill, pose) > 0.95
+
+
+@pytest.mark.parametrize(("own", "level_beside", "taken"), [(30, 5, True), (30, 3, False), (3, 5, False)])
+def test_a_bank_below_trees_takes_the_slope_if_the_road_beside_it_is_seen(own, level_beside, taken):
+    """The node's own returns lie on the slope; trees around it hold most of the region's returns, on no start."""
+    counts = np.zeros((3, 7, 7), np.int32)
+    counts[0, :2] = 40  # trees
+    counts[:, 3, 3] = own, 0, own
+    counts[:, 3, 4] = level_beside, level_beside, level_beside
+    counts[:, 5, 5] = 30 - own, 0, 30 - own  # the slope explains as many returns of the region in all cases
+    sums = np.zeros((5, 7, 7), np.int32)
+    assert may_be_better(counts, sums)
+    sloped, level = np.ones((9, 9, 9), np.float32), np.zeros((9, 9, 9), np.float32)
+    sloped_mean, mean = np.ones((9, 3, 9), np.float32), np.zeros((9, 3, 9), np.float32)
+    take_better(counts, sums, sloped, sloped_mean, level, mean)
+    assert (level[4, 0, 4], mean[4, 0, 4]) == (float(taken), float(taken))
