@@ -241,7 +241,7 @@ print(len(re.findall("<heap nr", open(sys.argv[1]).read())))
 
 
 def test_threads_of_connections_share_two_heaps(tmp_path):
-    """The heap of a thread that has ended keeps its free memory: with many heaps, each restarted publisher adds some."""
+    """The heap of a thread that has ended keeps its free memory: with many heaps, restarts of publishers add up."""
     require(hasattr(ctypes.CDLL(None), "malloc_info"), "no glibc")
     environment = {key: value for key, value in os.environ.items() if key != "MALLOC_ARENA_MAX"}
     words = [sys.executable, "-c", HEAPS, str(tmp_path / "heaps.xml")]
