@@ -216,6 +216,10 @@ def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     assert at(seen_beneath.observation, 7, 0.1) == 0.5
     assert at(seen_beneath.observation, 4, 0.1) < 0.1
     assert at(seen_beneath.observation, 11.8, 0.1) < 0.1
+    tailgate = np.column_stack([np.full(121, 6.0), np.linspace(-0.6, 0.6, 121), np.ones(121)])
+    seen_beneath = grid_of(sweep([tailgate]))  # far beams pass beneath; a body may fill 3 m behind it
+    assert at(seen_beneath.observation, 8.6, 0.1) == 0.5
+    assert at(seen_beneath.observation, 10.2, 0.1) < 0.1
 
 
 def test_ground_seen_under_a_car_does_not_free_it_and_ground_seen_over_a_kerb_is_free(grid_of):

@@ -18,6 +18,8 @@ from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.observation.program import RAY_GROUP, RAY_STRIP
 from roadbed.occupancy.placement import lattice_of
+from roadbed.occupancy.programs import GROUP, groups_over
+from roadbed.runtime.graphs import Launch
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -74,6 +76,16 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     expected = Observer(SMALL)(given)
     found = backend.download(reports.probability, 0, given.grid.size)
     np.testing.assert_array_equal(found, expected.probability.ravel())
+
+
+def test_layers_are_copied_and_nothing_beyond_them(observer):
+    scan, ground = segmented("vlp16", 2)[0]
+    observer(looked_at(scan, ground))  # tells the device the size of the ground's grid
+    backend, size = observer.backend, 4 * ground.elevation.size
+    given, copy = backend.upload(np.arange(1, 2 * size, dtype=np.float32)), backend.zeros(2 * size, np.float32)
+    copying = Launch("take_layers", groups_over(backend, size), GROUP, (observer._views, given, copy))
+    backend.graph(observer._program, [copying]).run()
+    np.testing.assert_array_equal(backend.download(copy, 0, 2 * size), [*range(1, size + 1), *[0] * size])
 
 
 @pytest.mark.parametrize("seed", range(3))
