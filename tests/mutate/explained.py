@@ -30,7 +30,7 @@ EXPLAINED = (
         "is not None or (columns",
         "without a step nothing leaves, without a map nothing is stored",
     ),
-    ("ground/cloud/start_surface.py", "size *= min(1.1", "smaller steps until cells hold enough points"),
+    ("occupancy/objects/clusters_cpu.py", "<= points.shape[1]:", "the same points in a new array, each time"),
     ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
     ("warm_up/workload.py", "[1, -2, -1]", "kernels are compiled for types, whatever the numbers"),
     ("sources/formats/text_table.py", "np.arange(257)", "a byte is at most 255"),
