@@ -31,6 +31,7 @@ EXPLAINED = (
         "without a step nothing leaves, without a map nothing is stored",
     ),
     ("occupancy/objects/clusters_cpu.py", "<= points.shape[1]:", "the same points in a new array, each time"),
+    ("ground/visibility/directions_cpu.py", "done = 1", "one return is a sorted run, with which the next are merged"),
     ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
     ("warm_up/workload.py", "[1, -2, -1]", "kernels are compiled for types, whatever the numbers"),
     ("sources/formats/text_table.py", "np.arange(257)", "a byte is at most 255"),
