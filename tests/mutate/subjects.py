@@ -48,7 +48,7 @@ SUBJECTS = {
     "ground/stcrf/em": ("ground/test_em.py", "ground/test_double.py", "ground/test_devices.py"),
     "ground/stcrf/method.py": ("ground/test_low_sensors.py", *_GROUND),
     "ground/stcrf/points/isolated": ("ground/test_strays.py", "ground/test_devices.py", "ground/test_clouds.py"),
-    "ground/stcrf/points/node_classes": ("ground/test_label_rules.py", "ground/test_devices.py"),
+    "ground/stcrf/points/node_classes": ("ground/test_vote.py", "ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/surface": (
         "ground/test_uncertainty.py",
         "ground/test_small_components.py",
