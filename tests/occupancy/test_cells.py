@@ -10,8 +10,10 @@ import pytest
 
 from roadbed.config.occupancy import GridConfig
 from roadbed.core.geometry import Pose
+from roadbed.kernels.jit import njit
 from roadbed.occupancy.hsbof.arrays import Velocities
 from roadbed.occupancy.hsbof.cells_cpu import surface_likelihood
+from roadbed.occupancy.hsbof.masses_cpu import compose_without_arrivals
 from roadbed.occupancy.hsbof.model import SURFACE_REACH, CellRules
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells
@@ -44,6 +46,20 @@ def test_a_return_beyond_reach_says_nothing_of_a_particle_however_wide_its_sprea
         near, far = (24.5 + distance * np.array([dx, dy]) for distance in (SURFACE_REACH, SURFACE_REACH + 1))
         assert surface_likelihood(surface, *near, rules) > 0.5
         assert surface_likelihood(surface, *far, rules) < 0.11
+
+
+@njit()
+def composed(s, e, born, u, rules):
+    return compose_without_arrivals(s, e, born, u, rules)
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "expected"), [(True, (0.2, 0.2, 0.1, 0.5)), (False, (1 / 3, 1 / 6, 1 / 12, 5 / 12))]
+)
+def test_masses_of_a_cell_whose_particles_have_left_sum_to_one(exclusive, expected):
+    """Others than the static mass fill the rest, in their proportion; or all of them do."""
+    rules = CellRules.of(filter_model(), 0.1, 0.2)._replace(exclusive=exclusive)
+    assert composed(0.2, 0.1, 0.05, 0.25, rules) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("dt", [0.05, 0.1, 0.3])
