@@ -92,11 +92,11 @@ def test_layers_are_copied_and_nothing_beyond_them(observer):
 def test_random_points_and_rules(device, seed, monkeypatch):
     """Points without a number, heights without a ground, beams beneath things, faces, a small grid and a wide one."""
     rng = np.random.default_rng(seed)
-    side = float(rng.choice([8.0, 24.0]))
+    side = float(rng.choice([8.25, 24.25]))  # the sensor is over the middle of a cell
     monkeypatch.setattr(model, "_SPARSE_RETURNS", float(rng.choice([0, 1e4])))
     changes = {"azimuth_step": 2.0, "min_range": 0.0}
     without = [[], ["underpass"]][int(rng.integers(2))]
-    grid = {"length": side, "width": side / 2, "spacing": 0.25}
+    grid = {"length": side, "width": (side + 0.25) / 2, "spacing": 0.25}
     config = Config.parse({"occupancy": {"grid": grid, "observation": changes, "without": without}})
     points = np.column_stack([rng.normal(0, 7, (4000, 2)), rng.uniform(-1, 3, 4000)])
     scan = scan_at(np.vstack([points, np.full((900, 3), [3.1, 1.1, 1.0]), sweep(reach=12.0)]), 0.0)
