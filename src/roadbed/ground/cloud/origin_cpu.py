@@ -65,8 +65,10 @@ def hidden_share(points):
         reach[i] = np.sqrt(across * across + z * z)
         elevation, azimuth = np.floor(_angle(across, z) * per_radian), np.floor(_angle(x, y) * per_radian)
         direction[i] = np.int32(elevation * columns + azimuth)
-    first = direction.min()  # a sensor sees few elevations: most of a sphere of directions would be empty
-    nearest = np.full(direction.max() - first + 1, F(np.inf))
+    first = last = direction[0]
+    for k in direction:
+        first, last = min(first, k), max(last, k)
+    nearest = np.full(last - first + 1, F(np.inf))  # a sensor sees few elevations: the sphere would be mostly empty
     for i in range(n):
         k = direction[i] - first
         nearest[k] = min(nearest[k], reach[i])
