@@ -117,11 +117,3 @@ def test_times_and_poses_of_a_folder(tmp_path):
     scan = roadbed.open(tmp_path)[2]
     assert scan.time == pytest.approx(5.2)
     assert scan.T_world_sensor.translation[0] == 2
-
-
-def test_osf_names_its_converter(tmp_path):
-    (tmp_path / "drive.osf").write_bytes(b"OSF")
-    with pytest.raises(
-        InputError, match=r"Ouster OSF is not read; convert it: ouster-cli source FILE.osf save FILE.pcap"
-    ):
-        roadbed.open(tmp_path / "drive.osf")

@@ -83,6 +83,9 @@ class Ouster:
     T_lidar_beam: Float64  # (4, 4), mm
     T_sensor_lidar: Float64  # (4, 4), mm
     port: int
+    pixel_shift: NDArray[np.int64]  # columns by which each row is moved in images
+    T_body_sensor: Float64  # (4, 4), m; the body whose poses Ouster's tools save
+    serial_number: str
 
     @property
     def packet_bytes(self) -> int:
@@ -176,18 +179,19 @@ class FrameAssembler:
     def _scan(self, where: str) -> Scan | None:
         if not self._columns:
             return None
-        number = np.concatenate([part.number for part in self._columns])
-        stamp = np.concatenate([part.stamp for part in self._columns])
-        values = {
-            name: np.concatenate([part.values[name] for part in self._columns]) for name in self._columns[0].values
-        }
-        lag = 1e-9 * (stamp - stamp.max()).astype(np.float64)
-        returns = [
-            _return_fields(self._sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values
-        ]
-        fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
         self.number += 1
-        return scan_from_fields(fields, where, time=self._host, name=f"ouster_{self.number - 1:06d}", sensor="ouster")
+        return scan_of_columns(self._sensor, self._columns, self._host, where, f"ouster_{self.number - 1:06d}")
+
+
+def scan_of_columns(sensor: Ouster, columns: list[Columns], time: float, where: str, name: str) -> Scan:
+    """The returns of some columns; `time` (s) is that of the last one."""
+    number = np.concatenate([part.number for part in columns])
+    stamp = np.concatenate([part.stamp for part in columns])
+    values = {name: np.concatenate([part.values[name] for part in columns]) for name in columns[0].values}
+    lag = 1e-9 * (stamp - stamp.max()).astype(np.float64)
+    returns = [_return_fields(sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values]
+    fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
+    return scan_from_fields(fields, where, time=time, name=name, sensor="ouster")
 
 
 def _return_fields(
@@ -215,8 +219,11 @@ def metadata_file(recording: Path, given: Any = None) -> Ouster | None:
     return read_metadata(read_text(file), str(file)) if given is not None or file.is_file() else None
 
 
-def read_metadata(text: str, where: str) -> Ouster:
-    """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware."""
+def read_metadata(text: str, where: str, packets: bool = True) -> Ouster:
+    """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware.
+
+    Without `packets` the profile may be one whose packets are not read.
+    """
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -228,16 +235,19 @@ def read_metadata(text: str, where: str) -> Ouster:
     layout = names.get("data_format") or names.get("lidar_data_format") or {}
     names.update(layout if isinstance(layout, dict) else {})
     profile = str(names.get("udp_profile_lidar") or "LEGACY")
-    if profile not in PROFILES:
+    if packets and profile not in PROFILES:
         raise InputError(f"{where}: udp_profile_lidar: found {profile[:60]!r}, expected one of {', '.join(PROFILES)}")
     altitude = _angles(names, "beam_altitude_angles", where)
     azimuth = _angles(names, "beam_azimuth_angles", where)
     if len(altitude) != len(azimuth):
         raise InputError(f"{where}: found {len(altitude)} altitudes and {len(azimuth)} azimuths, expected one per beam")
+    shift = _numbers(names.get("pixel_shift_by_row", np.zeros(len(altitude))), "pixel_shift_by_row", where)
+    if shift.shape != altitude.shape or np.abs(shift).max() > _MOST_COLUMNS:
+        raise InputError(f"{where}: pixel_shift_by_row: found shape {shift.shape}, expected one shift per beam")
     beam = np.eye(4)
     beam[0, 3] = _number(names, "lidar_origin_to_beam_origin_mm", where, 0.0)
     return Ouster(
-        PROFILES[profile],
+        PROFILES.get(profile, PROFILES["LEGACY"]),
         int(_number(names, "columns_per_frame", where, None, _MOST_COLUMNS)),
         int(_number(names, "columns_per_packet", where, 16, 256)),
         altitude,
@@ -245,6 +255,9 @@ def read_metadata(text: str, where: str) -> Ouster:
         _matrix(names, "beam_to_lidar_transform", where, beam),
         _matrix(names, "lidar_to_sensor_transform", where, np.diag([-1.0, -1.0, 1.0, 1.0])),
         int(_number(names, "udp_port_lidar", where, 7502, 65535)),
+        shift.astype(np.int64),
+        _matrix(names, "extrinsic", where, np.eye(4)),
+        str(names.get("prod_sn", "")),
     )
 
 
