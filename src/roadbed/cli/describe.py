@@ -30,6 +30,7 @@ _OPTIONS = {
     "scale": "factor of x, y and z, one or three",
     "offset": "m added to x, y and z after scaling, one or three",
     "metadata": "the JSON file of an Ouster",
+    "sensor": "serial number of one sensor of several",
     "calibration": "the angle correction file of a Hesai",
     "origin": "none: a map or an aerial tile, without a sensor at the origin; sensor: a scan",
 }
