@@ -34,7 +34,11 @@ def test_a_file_of_ouster_sdk_gives_the_scans_of_its_packets(name):
     profile = WRITTEN[name]
     sensor = read_metadata(ouster_files.metadata(profile), profile)
     source = roadbed.open(FILES / name)
-    assert (len(source), source.sequential, source.details()) == (2, True, {"serial_numbers": ["1"]})
+    assert (len(source), source.sequential, source.details()) == (
+        2,
+        True,
+        {"brand": "Ouster OS-1-16", "serial_numbers": ["1"]},
+    )
     for index, scan in enumerate(source):
         packets = ouster_files.packets(profile, index + 1, 10**9 + index * 10**8, lost=(7,))
         (expected,) = scans_of_packets(sensor, ((0.0, packet) for packet in packets), profile)

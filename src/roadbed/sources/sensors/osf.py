@@ -96,7 +96,10 @@ class OsfSource(Source):
         self._raw.close()
 
     def details(self) -> dict[str, Any]:
-        return {"serial_numbers": [sensor.serial_number for sensor in self._sensors.values()]}
+        return {
+            "brand": f"Ouster {self._sensor.model}".strip(),
+            "serial_numbers": [sensor.serial_number for sensor in self._sensors.values()],
+        }
 
     def _index(self) -> tuple[Ouster, list[_Message]]:
         """The chosen sensor, and its scans in order of time."""

@@ -35,6 +35,12 @@ class Profile(NamedTuple):
     frame: tuple[str, int] = ("packet", 2)  # where the frame number is: "packet" or "column", and the offset
     status: tuple[str, int] = ("header", 10)  # where the valid bit is: "header" or "footer" of the column, the offset
 
+    def column_bytes(self, beams: int) -> int:
+        return self.column_header + beams * self.pixel + self.column_footer
+
+    def packet_bytes(self, beams: int, columns: int) -> int:
+        return self.packet_header + columns * self.column_bytes(beams) + self.packet_footer
+
 
 _19_BITS, _ALL = 0x0007FFFF, -1
 _SINGLE_RETURN = {"reflectivity": (4, "<u1", _ALL, 0), "intensity": (6, "<u2", _ALL, 0), "near_ir": (8, "<u2", _ALL, 0)}
@@ -59,6 +65,8 @@ PROFILES = {
         4, {"range": (0, "<u2", 0x7FFF, 3), "reflectivity": (2, "<u1", _ALL, 0), "near_ir": (3, "<u1", _ALL, 4)}
     ),
 }
+
+PACKET_SIZES = {layout.packet_bytes(beams, 16) for layout in PROFILES.values() for beams in (16, 32, 64, 128)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +94,15 @@ class Ouster:
     pixel_shift: NDArray[np.int64]  # columns by which each row is moved in images
     T_body_sensor: Float64  # (4, 4), m; the body whose poses Ouster's tools save
     serial_number: str
+    model: str
 
     @property
     def packet_bytes(self) -> int:
-        layout = self.profile
-        return layout.packet_header + self.columns_per_packet * self._column_bytes + layout.packet_footer
+        return self.profile.packet_bytes(len(self.altitude), self.columns_per_packet)
 
     @property
     def _column_bytes(self) -> int:
-        return self.profile.column_header + len(self.altitude) * self.profile.pixel + self.profile.column_footer
+        return self.profile.column_bytes(len(self.altitude))
 
     def decode(self, packet: bytes) -> Columns:
         """The columns of a packet of the right size."""
@@ -257,7 +265,8 @@ def read_metadata(text: str, where: str, packets: bool = True) -> Ouster:
         int(_number(names, "udp_port_lidar", where, 7502, 65535)),
         shift.astype(np.int64),
         _matrix(names, "extrinsic", where, np.eye(4)),
-        str(names.get("prod_sn", "")),
+        str(names.get("prod_sn", ""))[:60],
+        str(names.get("prod_line", ""))[:60],
     )
 
 
