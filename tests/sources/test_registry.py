@@ -117,3 +117,9 @@ def test_times_and_poses_of_a_folder(tmp_path):
     scan = roadbed.open(tmp_path)[2]
     assert scan.time == pytest.approx(5.2)
     assert scan.T_world_sensor.translation[0] == 2
+
+
+def test_e57_names_its_converters(tmp_path):
+    (tmp_path / "site.e57").write_bytes(b"ASTM-E57")
+    with pytest.raises(InputError, match=r"E57 is not read; convert it to LAS with CloudCompare, or: pdal translate"):
+        roadbed.open(tmp_path / "site.e57")
