@@ -121,5 +121,5 @@ def test_times_and_poses_of_a_folder(tmp_path):
 
 def test_e57_names_its_converters(tmp_path):
     (tmp_path / "site.e57").write_bytes(b"ASTM-E57")
-    with pytest.raises(InputError, match=r"E57 is not read; convert it to LAS with CloudCompare, or: pdal translate"):
+    with pytest.raises(InputError, match=r"E57 is not read; convert it to LAS with CloudCompare or pdal translate"):
         roadbed.open(tmp_path / "site.e57")

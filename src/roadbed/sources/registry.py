@@ -74,7 +74,7 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
     if ":" not in path and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
     if path.lower().endswith(".e57"):
-        raise InputError(f"{path}: E57 is not read; convert it to LAS with CloudCompare, or: pdal translate A.e57 A.las")
+        raise InputError(f"{path}: E57 is not read; convert it to LAS with CloudCompare or pdal translate")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")
 
 
