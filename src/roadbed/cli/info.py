@@ -114,7 +114,7 @@ def _info_of(location: str, kind: str | None, as_json: bool) -> None:
 
 def _line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {item}" for name, item in value.items())
+        return ", ".join(str(item) if name == "found" else f"{name} {item}" for name, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if value is None or isinstance(value, bool):
