@@ -262,9 +262,8 @@ def set_velocity(velocity, k, dx, dy, rule):
 def matched_points(cells, now, old, transform, voting, points, rule):
     """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
-    extent = extent_of(cells, now.label.shape[1])
-    if partner < 0 and extent <= rule.small:  # pieces of a wall replace each other at any distance
-        reach = reach_of(extent, rule) // SUBCELLS
+    if partner < 0:
+        reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
         partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
     if partner < 0:
         return 0, 0
