@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between a ground method and the machine it runs on, implemented for the CPU and for devices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between the ground filter and a ground method, and the result of a method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol

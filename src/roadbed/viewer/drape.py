@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An image draped over a surface, as binary glTF: unlit, and bright enough for the page's tone mapping."""
 
-from __future__ import annotations
-
 import json
 import struct
 from io import BytesIO

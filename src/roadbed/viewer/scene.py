@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draws a frame into the page: cloud, surface, grid, arrows, objects. The vehicle stays at the origin."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three views in perspective: the raw cloud, the ground found in it, and the occupancy with moving objects."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
