@@ -30,7 +30,6 @@ class Tile(Protocol):
     @classmethod
     def of(cls, arrays: dict[str, NDArray]) -> Tile:
         """From the arrays of a file; ValueError or KeyError where they do not form a tile."""
-        ...
 
 
 T = TypeVar("T", bound=Tile)
