@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration: one model per stage, YAML in and out, presets by name."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
 import yaml
 from pydantic import Field
@@ -35,25 +37,25 @@ class Config(Stage):
     live: LiveConfig = LiveConfig()
 
     @classmethod
-    def of(cls, config: Self | None) -> Self:
+    def of(cls, config: Config | None) -> Config:
         """`config`, or the default configuration for None."""
         if config is not None and not isinstance(config, Config):
             raise ConfigError(f"config: expected a roadbed.Config, found {type(config).__name__}")
         return config or cls()
 
     @classmethod
-    def preset(cls, name: str) -> Self:
+    def preset(cls, name: str) -> Config:
         if not isinstance(name, str) or name not in PRESETS:
             raise ConfigError(f"preset {name!r}: expected one of {', '.join(PRESETS)}")
         return cls.parse(PRESETS[name])
 
     @classmethod
-    def load(cls, path: str | Path) -> Self:
+    def load(cls, path: str | Path) -> Config:
         """Read YAML: a Roadbed configuration, or params.yaml of the grid-variance report."""
         return cls.loads(load_text(path), str(path))
 
     @classmethod
-    def loads(cls, text: str, origin: str = "configuration") -> Self:
+    def loads(cls, text: str, origin: str = "configuration") -> Config:
         values = parse_yaml(text, origin)
         values = {} if values is None else values
         if is_report(values):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects: annotated boxes, and moving objects that are tracked over time."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self, overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,7 +76,7 @@ class TrackedObject:
         return f"TrackedObject({self.id}, {length:.1f} x {width:.1f} m at ({x:.1f}, {y:.1f}) m, {speed:.1f} m/s)"
 
     @classmethod
-    def of(cls, track: np.void) -> Self:
+    def of(cls, track: np.void) -> TrackedObject:
         """The object of a TRACK record, at the time it was last seen."""
         fields: Any = track.item()
         number, cells, born, seen, odds, x, y, heading, _, _, length, width, state, covariance = fields
