@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed info`: versions, optional packages, devices; `roadbed info SOURCE`: what a recording holds."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from dataclasses import asdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm-up workload: each job calls every kernel of its part of the package once, on synthetic input."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
