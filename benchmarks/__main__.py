@@ -12,7 +12,6 @@ from typing import Annotated
 import typer
 
 from benchmarks.live_soak_command import live_soak
-from benchmarks.peers_command import peers
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
@@ -21,7 +20,6 @@ from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("live-soak")(live_soak)
-app.command("peers")(peers)
 
 
 @app.command("strays")
