@@ -15,7 +15,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.ground.cloud import origin
 from roadbed.ground.cloud.origin_cpu import count_in_boxes, hidden_share
-from roadbed.ground.cloud.start_surface import start_surface
+from roadbed.ground.cloud.start_surface import _cell_size, start_surface
 from tests.devices import ACCELERATORS, accelerator
 
 NOTE = "no sensor at the origin"
@@ -203,6 +203,14 @@ def test_the_start_surface_of_few_points(points):
     surface = start_surface(points)
     assert np.isfinite(surface.height).all()
     assert surface.at(points[:1, 0], points[:1, 1])[0] == pytest.approx(points[0, 2])
+
+
+def test_cells_of_a_sparse_cloud_are_found_in_few_passes(monkeypatch):
+    x, y = (axis.ravel() for axis in np.mgrid[0:4000:40.0, 0:4000:40.0])  # 16 points in 160 m x 160 m
+    passes, unique = [], np.unique
+    monkeypatch.setattr(np, "unique", lambda cells: passes.append(1) or unique(cells))
+    assert 140 < _cell_size(x, y) < 320
+    assert len(passes) <= 12
 
 
 def test_an_aerial_file(real_data):

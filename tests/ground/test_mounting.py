@@ -136,6 +136,17 @@ def test_a_room_with_a_ceiling_is_not_upside_down():
         assert abs(np.degrees(frame.mounting.T_vehicle_sensor.roll)) < 2
 
 
+def test_a_sensor_that_hangs_close_to_a_roof_is_upside_down():
+    """The roof looks like ground close below the sensor, but most returns lie on its other side."""
+    random = np.random.default_rng(0)
+    road = np.column_stack([random.uniform(-12, 12, (30_000, 2)), random.normal(-2.5, 0.01, 30_000)])
+    roof = np.column_stack([random.uniform(-12, 12, (3_000, 2)), random.normal(0.8, 0.01, 3_000)])
+    hanging = (np.concatenate([road, roof]) * [1, -1, -1]).astype(np.float32)
+    frame = GroundFilter()(Scan(hanging, has_origin=True))
+    assert frame.mounting.height == pytest.approx(2.5, abs=0.05)
+    assert any("upside down" in note for note in frame.diagnostics)
+
+
 def test_a_room_with_y_up_is_doubtful():
     random = np.random.default_rng(0)
     side = random.integers(0, 6, 20_000)

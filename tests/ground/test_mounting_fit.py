@@ -46,6 +46,21 @@ def test_a_lone_return_far_below_its_cell_is_not_its_ground():
     assert out[2, :count].min() > -1.9
 
 
+@pytest.mark.parametrize(("share", "lowest"), [(0.4, -1.8), (0.04, -2.6)], ids=["strays", "holes"])
+def test_pairs_of_returns_below_the_road_are_not_its_ground_if_many_cells_have_them(share, lowest):
+    """Nor is a ditch beyond the radius, next to the cells at the edge; few cells with lower returns are holes."""
+    random = np.random.default_rng(4)
+    strays = random.random(X.size) < share
+    road = np.column_stack([np.repeat(X, 20), np.repeat(Y, 20), random.normal(-1.8, 0.01, 20 * X.size)])
+    below = np.column_stack([np.repeat(X[strays], 2), np.repeat(Y[strays], 2), np.full(2 * strays.sum(), -2.6)])
+    ditch = np.column_stack([random.uniform(-14, 14, 8000), random.uniform(15.5, 20, 8000), np.full(8000, -2.2)])
+    points = np.concatenate([road, below, ditch]).astype(np.float32)
+    out, one = np.empty((3, 30 * 30)), np.float32(1)
+    count, _ = lowest_returns(points, 1, one, np.float32(15), one, out)
+    assert count > 600
+    assert out[2, :count].min() == pytest.approx(lowest, abs=0.1)
+
+
 def test_the_height_is_measured_along_the_roads_normal():
     mounted = Pose.from_euler(z=3.5, pitch=np.radians(13))
     random = np.random.default_rng(3)

@@ -2,13 +2,14 @@
 """Grid variance against a plain NumPy reading of the report."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from roadbed import Config, GroundFilter, Label
+from roadbed import Config, DeviceError, GroundFilter, Label
 from roadbed.config.ground import VarianceConfig
 from tests.devices import ACCELERATORS, BACKENDS, backend
 
@@ -137,6 +138,14 @@ def test_integer_sums_are_as_good_as_double_precision(name, level, spread, n):
     assert cells.count[at] == n
     assert cells.mean[at] == pytest.approx(exact.mean(), rel=6e-8, abs=2.0**-23)
     assert cells.variance[at] == pytest.approx(exact.var(), rel=3e-7, abs=1e-10)
+
+
+def test_points_that_do_not_fit_on_a_device_are_refused_before_memory_is_taken(monkeypatch):
+    device = backend("opencl")
+    monkeypatch.setattr(device, "device", replace(device.device, memory=2**20))
+    ground = GroundFilter(Config.parse({"ground": {"method": "variance"}}), device)
+    with pytest.raises(DeviceError, match="100000 points need 5 MiB, more than fit in its 1 MiB"):
+        ground(np.zeros((100_000, 3), np.float32))
 
 
 def test_sparse_cell_without_filled_neighbours_is_not_ground():

@@ -186,11 +186,13 @@ def test_what_stands_beside_a_row_of_standing_returns_stands_too():
 
 @pytest.mark.parametrize(("before", "around", "stands"), [(0.1, 8, False), (0.1, 7, True), (0.0, 8, True)])
 def test_the_road_that_ends_at_a_wall_does_not_stand(before, around, stands):
-    """A return at the foot of a wall: before it or not, with as much road of its height around or less."""
+    """A return at the foot of a wall: before it or not, with enough road of its height around or not; in any order."""
     stack = [(10 - before, 0.02, -0.5), (10, 0.02, -0.4), (10, 0.02, -0.3)]
     road = [(9.9, 1.0 + 0.1 * k, -0.48) for k in range(around)]
-    found = non_ground_points(Scan(np.array([*stack, *road, (9.9, 1.2, -0.44)])), LEVEL, VisibilityModel())
-    assert found.tolist() == [stands, True, True] + [False] * (around + 1)
+    points, expected = np.array([*stack, *road, (9.9, 1.2, -0.44)]), [stands, True, True] + [False] * (around + 1)
+    for first in range(len(points)):
+        found = non_ground_points(Scan(np.roll(points, first, axis=0)), LEVEL, VisibilityModel())
+        assert np.roll(found, -first).tolist() == expected
 
 
 def test_a_tilted_sensor_sees_the_same():

@@ -1,17 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vote of the CPU on its own: the cells that are counted, without any device to compare with."""
+"""Counts of the CPU on their own, without any device to compare with: the cells of a vote, sums around nodes."""
 
 import numpy as np
 import pytest
 
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, outvoted
 from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LOWEST
+from roadbed.ground.stcrf.points.node_classes_cpu import _running_sum
 from roadbed.kernels.jit import njit
 
 
 @njit()
 def decide(y, x, d, is_ground, votes):
     return outvoted(y, x, d, is_ground, votes)
+
+
+@njit()
+def sums_within(values, reach, out):
+    _running_sum(values, reach, out)
+
+
+@pytest.mark.parametrize("reach", [0, 1, 4, 12])
+def test_sums_reach_as_far_as_they_should_and_end_at_the_ends(reach):
+    for n in (1, 3, 10, 40):
+        values, out = np.arange(1, n + 1, dtype=np.int32), np.zeros(n, np.int32)
+        sums_within(values, reach, out)
+        assert out.tolist() == [values[max(i - reach, 0) : i + reach + 1].sum() for i in range(n)]
 
 
 @pytest.mark.parametrize("layer", [0, 5])

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ROS 1 node with a real master: a drive is played, the node runs, a third process sees what comes out."""
 
+import ctypes
 import os
 import pickle
 import shutil
 import signal
 import socket
+import subprocess
+import sys
 from xmlrpc.client import ServerProxy
 
 import numpy as np
@@ -213,3 +216,33 @@ def test_without_a_master_it_is_one_line(graph):
     node = graph.start("node", PYTHON, "-m", "roadbed", "ros1", "/points")
     assert node.wait(PATIENCE) == 2
     assert f"found no master at http://127.0.0.1:{graph.port}: start roscore" in graph.said("node")
+
+
+HEAPS = """
+import ctypes, re, sys, threading
+from roadbed.live.ros1 import limit_heaps
+limit_heaps()
+c, together = ctypes.CDLL(None), threading.Barrier(12)
+c.malloc.restype = c.fopen.restype = ctypes.c_void_p
+def work():
+    together.wait()
+    c.malloc(ctypes.c_size_t(1000))
+    together.wait()
+threads = [threading.Thread(target=work) for _ in range(12)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+out = ctypes.c_void_p(c.fopen(sys.argv[1].encode(), b"w"))
+c.malloc_info(0, out)
+c.fclose(out)
+print(len(re.findall("<heap nr", open(sys.argv[1]).read())))
+"""
+
+
+def test_threads_of_connections_share_two_heaps(tmp_path):
+    """The heap of a thread that has ended keeps its free memory: with many heaps, restarts of publishers add up."""
+    require(hasattr(ctypes.CDLL(None), "malloc_info"), "no glibc")
+    environment = {key: value for key, value in os.environ.items() if key != "MALLOC_ARENA_MAX"}
+    words = [sys.executable, "-c", HEAPS, str(tmp_path / "heaps.xml")]
+    assert int(subprocess.check_output(words, env=environment)) <= 2

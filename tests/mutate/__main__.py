@@ -13,7 +13,7 @@ from threading import Lock
 
 from tests.conftest import ROOT
 from tests.mutate.aimed import AIMED
-from tests.mutate.baseline import Baseline, concerns, files_of, words_of
+from tests.mutate.baseline import Baseline, concerns, files_of, last_of, words_of
 from tests.mutate.drawn import drawn
 from tests.mutate.mutation import Mutation
 from tests.mutate.results import Results, told
@@ -114,7 +114,7 @@ class Campaign:
             if not files:
                 return "not runnable", f"{len(skipped | red_anyway)} tests do not run here"
             with tree.changed(mutation):
-                said = tree.run(files, end, names, words, passed | skipped | red_anyway)
+                said = tree.run(files, end, names, words, passed | skipped | red_anyway, last_of(mutation))
                 stopped = time.time()
             passed |= {test for test, (outcome, _) in said.tests.items() if outcome == "passed"}
             skipped |= {test for test, (outcome, _) in said.tests.items() if outcome == "skipped"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +47,8 @@ class Baseline:
 def files_of(mutation: Mutation) -> list[str]:
     """Test files, from the project's root, that the mutation names or that lie in folders it names; likely ones first.
 
-    Likely are files that share a word of their name with the changed file, and for kernels of devices their tests.
+    Likely are tests of devices for their kernels, files that import the changed one, and files that share a word of
+    their name with it.
     """
     found: dict[str, None] = {}
     for test in mutation.tests:
@@ -54,14 +56,26 @@ def files_of(mutation: Mutation) -> list[str]:
         inside = sorted(place.rglob("test_*.py"), key=lambda file: file.stat().st_size) if place.is_dir() else [place]
         for file in inside:
             found[file.relative_to(ROOT).as_posix()] = None
-    folder, name = Path(mutation.path).parent.name, Path(mutation.path).stem
-    about, for_devices = _words(folder) | _words(name), mutation.path.endswith(".cl")
-    return sorted(found, key=lambda file: (for_devices and "device" not in file, not about & _words(Path(file).stem)))
+    module = Path("roadbed", mutation.path).with_suffix("")
+    about, for_devices = _words(module.parent.name) | _words(module.name), mutation.path.endswith(".cl")
+    package, name = re.escape(".".join(module.parts[:-1])), re.escape(module.name)
+    imports = re.compile(rf"{package}\.{name}\b|from {package} import .*\b{name}\b")
+
+    def unlikely(file: str) -> tuple[bool, bool, bool]:
+        text = (ROOT / file).read_text() if (ROOT / file).exists() else ""
+        return for_devices and "device" not in file, not imports.search(text), not about & _words(Path(file).stem)
+
+    return sorted(found, key=unlikely)
 
 
 def words_of(mutation: Mutation) -> tuple[str, ...]:
     """Words of which the name of a test must have one to be able to notice the mutation; none: every test can."""
     return _DEVICE if mutation.path.endswith(".cl") else ()
+
+
+def last_of(mutation: Mutation) -> tuple[str, ...]:
+    """Words in the names of tests that run last: those of devices, unless the mutation is in the kernel of a device."""
+    return () if mutation.path.endswith(".cl") else ("opencl", "cuda")
 
 
 def concerns(mutation: Mutation, test: str) -> bool:

@@ -27,7 +27,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         wanted = wanted and (not words or any(word in item.nodeid for word in words))
         (kept if wanted else left_out).append(item)
     config.hook.pytest_deselected(items=left_out)
-    items[:] = kept
+    items[:] = sorted(kept, key=lambda item: any(word in item.nodeid for word in rule["last"]))
 
 
 def is_part(test: str, names: tuple[str, ...]) -> bool:

@@ -45,7 +45,10 @@ SUBJECTS = {
     "ground/stcrf/labels": ("ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/motion": ("ground/test_motion.py", "ground/test_devices.py"),
     "ground/stcrf/points": ("ground/test_sort.py", "ground/test_strays.py", "ground/test_active_columns.py", *_GROUND),
-    "ground/stcrf/points/node_classes": ("ground/test_label_rules.py", "ground/test_devices.py"),
+    "ground/stcrf/em": ("ground/test_em.py", "ground/test_double.py", "ground/test_devices.py"),
+    "ground/stcrf/method.py": ("ground/test_low_sensors.py", *_GROUND),
+    "ground/stcrf/points/isolated": ("ground/test_strays.py", "ground/test_devices.py", "ground/test_clouds.py"),
+    "ground/stcrf/points/node_classes": ("ground/test_vote.py", "ground/test_label_rules.py", "ground/test_devices.py"),
     "ground/stcrf/surface": (
         "ground/test_uncertainty.py",
         "ground/test_small_components.py",
@@ -97,6 +100,7 @@ SUBJECTS = {
     "io": ("io", "sources/formats/test_npy.py", "sources/test_expansion.py"),
     "simulate": ("simulate",),
     "simulate/objects.py": ("simulate/test_objects.py", "simulate/test_scenes.py"),
+    "simulate/heightfield.py": ("simulate/test_terrain.py", "simulate/test_caster.py", "simulate/test_truth.py"),
     "simulate/scenes": ("simulate/test_scenes.py", "simulate/test_terrain.py"),
     "simulate/sensors.py": ("simulate/test_sensors.py", "simulate/test_sequence.py"),
     "sources": ("sources",),
@@ -110,6 +114,7 @@ SUBJECTS = {
     "sources/sensors/ouster": ("sources/sensors/test_ouster.py", "sources/sensors/test_pcap.py"),
     "sources/formats/ply.py": ("sources/formats/test_ply.py",),
     "sources/bags/rosbag.py": ("sources/bags/test_rosbag.py", "sources/bags/test_hostile_bags.py"),
+    "sources/formats/text.py": ("sources/formats/test_text.py", "sources/formats/test_shared_formats.py"),
     "sources/formats/text_table.py": (
         "sources/formats/test_pcd.py",
         "sources/formats/test_ply.py",

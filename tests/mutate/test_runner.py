@@ -50,6 +50,8 @@ def test_files_that_are_named_like_the_changed_one_come_first():
     named = ("occupancy/test_filter.py", "occupancy/test_fuse.py", "occupancy/test_fuse_device.py")
     assert files_of(mutation("occupancy/fusion/fuse_cpu.py", named)) == [CPU, DEVICE, "tests/occupancy/test_filter.py"]
     assert files_of(mutation(tests=named)) == [DEVICE, CPU, "tests/occupancy/test_filter.py"]
+    imported = ("simulate/test_objects.py", "simulate/test_scenes.py", "simulate/test_caster.py")
+    assert files_of(mutation("simulate/ground_ray.py", imported))[0] == "tests/simulate/test_caster.py"
 
 
 def test_results_of_several_machines_are_joined_and_what_one_noticed_is_noticed(tmp_path):

@@ -112,11 +112,15 @@ class Tree:
         """Output of Python in this tree."""
         return subprocess.check_output([sys.executable, *command], cwd=self.folder, env=self._environment, text=True)
 
-    def run(self, files: Sequence[str], end: float, named: Sequence[str], words=(), without=()) -> Said:
-        """Tests of these files as the tree is, up to the first red one: by name, by word, not `without`."""
+    def run(self, files: Sequence[str], end: float, named: Sequence[str], words=(), without=(), last=()) -> Said:
+        """Tests of these files as the tree is, up to the first red one: by name, by word, not `without`.
+
+        Tests with a word of `last` in their names run after the others.
+        """
         told, selected = self.folder / "told.json", self.folder / "selected.json"
         told.unlink(missing_ok=True)
-        selected.write_text(json.dumps({"named": list(named), "words": list(words), "without": sorted(without)}))
+        rule = {"named": list(named), "words": list(words), "without": sorted(without), "last": list(last)}
+        selected.write_text(json.dumps(rule))
         environment = self._environment | {plugin.TOLD: str(told), plugin.SELECTED: str(selected)}
         command = [sys.executable, "-m", "pytest", "--no-header", "-rfE", "-x", "-p", "no:cacheprovider"]
         command += ["-p", plugin.__name__, "--tb=no"]

@@ -208,6 +208,16 @@ def test_wide_nodes_with_their_slopes_say_what_narrow_ones_say(observed, axis):
     np.testing.assert_allclose(wide.observation, narrow.observation, atol=0.03)
 
 
+def test_a_single_return_counts_wherever_its_cell_is_in_memory():
+    """Cells are looked at in blocks of 32; in rows of 33 cells each row begins elsewhere in a block."""
+    observer = Observer(Config())
+    for distance in np.arange(6.0, 6.4, 0.06):
+        grid = Grid(x0=-2.0, y0=distance - 31 * 0.4, spacing=0.4, columns=33, rows=40)
+        scan = scan_at(np.array([[0.0, distance, 1.0]]), 0.0)
+        report = observer(OccupancyInput.of(scan, flat_ground(scan), grid))
+        assert at(report.probability[0], 0.0, distance, grid) > 0.5, distance
+
+
 def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     body = np.vstack([box_points(6.0, y, 0.3, 0.4, 1.4) for y in np.arange(-0.8, 0.9, 0.4)])
     body[:, 2] += 0.1  # the lowest returns are 0.4 m up: there is room beneath
@@ -216,6 +226,10 @@ def test_beams_under_a_car_do_not_free_the_space_it_fills(grid_of):
     assert at(seen_beneath.observation, 7, 0.1) == 0.5
     assert at(seen_beneath.observation, 4, 0.1) < 0.1
     assert at(seen_beneath.observation, 11.8, 0.1) < 0.1
+    tailgate = np.column_stack([np.full(121, 6.0), np.linspace(-0.6, 0.6, 121), np.ones(121)])
+    seen_beneath = grid_of(sweep([tailgate]))  # far beams pass beneath; a body may fill 3 m behind it
+    assert at(seen_beneath.observation, 8.6, 0.1) == 0.5
+    assert at(seen_beneath.observation, 10.2, 0.1) < 0.1
 
 
 def test_ground_seen_under_a_car_does_not_free_it_and_ground_seen_over_a_kerb_is_free(grid_of):

@@ -18,6 +18,8 @@ from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.observation.program import RAY_GROUP, RAY_STRIP
 from roadbed.occupancy.placement import lattice_of
+from roadbed.occupancy.programs import GROUP, groups_over
+from roadbed.runtime.graphs import Launch
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
@@ -76,18 +78,30 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     np.testing.assert_array_equal(found, expected.probability.ravel())
 
 
+def test_layers_are_copied_and_nothing_beyond_them(observer):
+    scan, ground = segmented("vlp16", 2)[0]
+    observer(looked_at(scan, ground))  # tells the device the size of the ground's grid
+    backend, size = observer.backend, 4 * ground.elevation.size
+    given, copy = backend.upload(np.arange(1, 2 * size, dtype=np.float32)), backend.zeros(2 * size, np.float32)
+    copying = Launch("take_layers", groups_over(backend, size), GROUP, (observer._views, given, copy))
+    backend.graph(observer._program, [copying]).run()
+    np.testing.assert_array_equal(backend.download(copy, 0, 2 * size), [*range(1, size + 1), *[0] * size])
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_random_points_and_rules(device, seed, monkeypatch):
     """Points without a number, heights without a ground, beams beneath things, faces, a small grid and a wide one."""
     rng = np.random.default_rng(seed)
     side = float(rng.choice([8.0, 24.0]))
     monkeypatch.setattr(model, "_SPARSE_RETURNS", float(rng.choice([0, 1e4])))
-    changes = {"observation": {"azimuth_step": 2.0}, "without": [[], ["underpass"]][int(rng.integers(2))]}
+    changes = {"azimuth_step": 2.0, "min_range": 0.0}
+    without = [[], ["underpass"]][int(rng.integers(2))]
     grid = {"length": side, "width": side / 2, "spacing": 0.25}
-    config = Config.parse({"occupancy": {"grid": grid, **changes}})
+    config = Config.parse({"occupancy": {"grid": grid, "observation": changes, "without": without}})
     points = np.column_stack([rng.normal(0, 7, (4000, 2)), rng.uniform(-1, 3, 4000)])
     scan = scan_at(np.vstack([points, np.full((900, 3), [3.1, 1.1, 1.0]), sweep(reach=12.0)]), 0.0)
     scan.points[rng.choice(len(scan), 20)] = np.nan
+    scan.points[:9, :2] = 0.0  # straight above or below the sensor, in no direction
     ground = flat_ground(scan)
     ground.height_above_ground[rng.random(len(scan)) < 0.2] = np.nan
     ground.elevation[rng.random(ground.elevation.shape) < 0.2] = np.nan

@@ -207,3 +207,16 @@ def test_a_registration_that_is_off_shows_nothing(device):
     both = Both(device, registration_model(enabled=False))
     for x in (4.0, 5.0):
         assert both.step(seen(rectangle(x, 4, 1.0, 0.6)), 0.5) == 0
+
+
+def test_the_memory_that_is_asked_for_is_that_which_is_taken(device, monkeypatch):
+    taken, zeros = [], type(device).zeros
+
+    def counted(self, shape, dtype):
+        taken.append(int(np.prod(shape)) * np.dtype(dtype).itemsize)
+        return zeros(self, shape, dtype)
+
+    monkeypatch.setattr(type(device), "zeros", counted)
+    RegistrationDevice(device, Cells(300, 200, SPACING), registration_model())
+    needed = RegistrationDevice.bytes_needed(device, 300, 200, registration_model())
+    assert needed == pytest.approx(sum(taken), rel=0.1)

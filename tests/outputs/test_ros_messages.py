@@ -12,7 +12,7 @@ from roadbed.outputs.ros_messages.clouds import (
     part_of_cloud,
     scan_of_cloud,
 )
-from roadbed.outputs.ros_messages.layers import grid_map
+from roadbed.outputs.ros_messages.layers import grid_map, ground_heights
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
@@ -178,6 +178,15 @@ def test_occupancy_cells_lie_where_the_filter_has_them(messages, result):
         expected = frame.T_ground_grid @ expected
     np.testing.assert_allclose(place[:2], expected[:2], atol=1e-5)
     assert (np.asarray(made.data) == -1).any()
+
+
+def test_markers_lie_on_the_surface_and_beyond_it_on_the_road_under_the_vehicle(result):
+    ground, known = result.ground, np.isfinite(result.ground.elevation)
+    row, column = np.argwhere(known)[0]
+    beyond = ground.grid.x[-1] + 2 * ground.grid.spacing
+    heights = ground_heights(ground, np.array([ground.grid.x[column], beyond]), np.full(2, ground.grid.y[row]))
+    road = ground.T_grid_sensor.translation[2] - ground.mounting.height
+    assert heights.tolist() == [ground.elevation[row, column], road]
 
 
 def test_tf_leads_from_the_world_to_the_points(messages, result):

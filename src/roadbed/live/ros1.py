@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -17,6 +18,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _WATCH_S = 2.0  # interval of checks whether the master knows this node
 _SENT_AT_ONCE = 2  # queued messages per topic and subscriber
 _SERVICES = ("get_loggers", "set_logger_level")  # of every rospy node
+_M_ARENA_MAX, _HEAPS = -8, 2  # glibc's name of the option, and its value here
 
 
 class Ros1:
@@ -38,6 +40,7 @@ class Ros1:
                 "environment made with --system-site-packages (docs/ros.md)"
             ) from None
         self._rospy, self._genpy = rospy, genpy
+        limit_heaps()
         uri = rosgraph.get_master_uri()
         if urlsplit(uri).hostname in _LOOPBACK and not {"ROS_IP", "ROS_HOSTNAME"} & set(os.environ):
             os.environ["ROS_IP"] = "127.0.0.1"
@@ -156,3 +159,15 @@ class Ros1:
             for service in services:
                 self._master.registerService(service, f"rosrpc://{host}:{port}", self.address)
         return bool(missing or services)
+
+
+def limit_heaps() -> None:
+    """Let the threads of this process share two heaps of glibc, unless MALLOC_ARENA_MAX says otherwise.
+
+    rospy starts a thread for each connection. With up to eight heaps per core, those of ended threads keep the memory
+    of their last messages: 10 MB more after 47 restarts of a publisher.
+    """
+    if "MALLOC_ARENA_MAX" not in os.environ:
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc only
+        if mallopt is not None:
+            mallopt(_M_ARENA_MAX, _HEAPS)

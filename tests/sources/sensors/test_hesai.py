@@ -126,6 +126,16 @@ def capture(packets, interval=0.0005):
     return stream.getvalue()
 
 
+@pytest.mark.parametrize("before", range(6, 12))
+def test_a_scan_begins_at_any_block_of_a_packet(before):
+    """A revolution has 36 blocks, a packet six; the azimuth passes 0 after `before` blocks, and 36 blocks later."""
+    azimuths = (np.arange(72) - before) % 36 * 1000
+    reach = np.full((6, 64), 2500)
+    packets = [(0.1, packet("Pandar64", azimuths[k : k + 6], reach, 500_000)) for k in range(0, 72, 6)]
+    counts = [len(scan) // 64 for scan in scans_of_packets(packets, "packets")]
+    assert counts == [before, 36, 36 - before]
+
+
 @pytest.mark.parametrize("name", list(BLOCKS))
 def test_direction_unit_and_second_returns(name):
     model = next(model for model in MODELS if model.name == name)
