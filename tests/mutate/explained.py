@@ -31,7 +31,7 @@ EXPLAINED = (
         "without a step nothing leaves, without a map nothing is stored",
     ),
     ("occupancy/objects/clusters_cpu.py", "<= points.shape[1]:", "the same points in a new array, each time"),
-    ("ground/stcrf/start/slope_start.cl", "ROWS + parts + 1", "longer parts of a column, which also cover all of its rows"),
+    ("ground/stcrf/start/slope_start.cl", "ROWS + parts + 1", "longer parts of a column, which cover all its rows"),
     ("ground/visibility/directions_cpu.py", "done = 1", "one return is a sorted run, with which the next are merged"),
     ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
     ("warm_up/workload.py", "[1, -2, -1]", "kernels are compiled for types, whatever the numbers"),
