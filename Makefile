@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# Even where the environment forbids it: without bytecode each of the processes that tests start parses 800 modules again.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: demo notebooks test test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
 

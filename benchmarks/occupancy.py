@@ -7,7 +7,11 @@ filter of the `paper` preset. It starts from finished observation grids, or from
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -31,6 +35,7 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.programs import GROUP
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device_selection import open_backend
 from roadbed.runtime.opencl import OpenclBackend
 from roadbed.sources import open_source
 
@@ -166,20 +171,41 @@ def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
         whole = {"step_ms": found.step_ms, "best_ms": found.best_ms, "processor_ms": found.processor_ms}
         return whole | found.tasks_ms
 
-    parts: list[dict[str, Any]] = []
-    for units in cores(backend.device.units) if backend.device.backend == "opencl" else ():
-        try:
-            parts.append({"units": units, **timing(OpenclBackend(backend.device, units))})
-        except DeviceError:
-            break  # a device that cannot be divided
     return {
         "scheduling": [
             {"scheduling": name, **timing(backend, concurrent=name == "parallel")}
             for name in ("sequential", "parallel")
         ],
         "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
-        "figure_9": _with_speed_up(parts),
+        "figure_9": _with_speed_up(_parts(backend, steps, warm_up)),
     }
+
+
+def _parts(backend: Backend, steps: int, warm_up: int) -> list[dict[str, Any]]:
+    """The work by 1, 2, 3 ... compute units of an OpenCL device: sub-devices; none of a device that cannot be divided.
+
+    A sub-device of PoCL runs on all cores, so PoCL is started with fewer of them, in a process for each number.
+    """
+    device, rows = backend.device, list[dict[str, Any]]()
+    for units in cores(device.units) if device.backend == "opencl" else ():
+        if "Portable Computing Language" in device.driver:
+            limits = dict.fromkeys(("POCL_CPU_MAX_CU_COUNT", "POCL_MAX_PTHREAD_COUNT"), str(units))
+            command = [sys.executable, "-m", __name__, str(device.index), str(steps), str(warm_up)]
+            timing = json.loads(
+                subprocess.run(command, env=os.environ | limits, check=True, stdout=subprocess.PIPE).stdout
+            )
+        else:
+            try:
+                timing = _part(OpenclBackend(device, units), steps, warm_up)
+            except DeviceError:
+                break
+        rows.append({"units": units, **timing})
+    return rows
+
+
+def _part(backend: Backend | CpuBackend, steps: int, warm_up: int) -> dict[str, float]:
+    found = time_steps(Config.preset("paper").occupancy, *LAYOUT_CASE, steps, warm_up, backend)
+    return {"step_ms": found.step_ms, "best_ms": found.best_ms, "processor_ms": found.processor_ms, **found.tasks_ms}
 
 
 def cores(most: int) -> list[int]:
@@ -299,3 +325,7 @@ def _street(x: Float32, y: Float32, time: float) -> tuple[Float32, Float32]:
     hidden = np.abs(y) > 12.4
     probability = np.where(hit, 0.95, np.where(hidden, 0.5, 0.06)).astype(np.float32)
     return probability, np.where(hidden, 0.0, 0.95).astype(np.float32)
+
+
+if __name__ == "__main__":
+    print(json.dumps(_part(open_backend("opencl", int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))))

@@ -12,10 +12,6 @@ import roadbed
 from roadbed.core.errors import DeviceError
 from tests.devices import BACKENDS, backend
 
-SMALL = roadbed.Config.parse(
-    {"ground": {"stcrf": {"length": 20, "width": 20}}, "occupancy": {"grid": {"length": 20, "width": 20}}}
-)
-
 
 @pytest.fixture(scope="module")
 def scan():
@@ -24,7 +20,7 @@ def scan():
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_closed_ground_filter_refuses_scans_and_frees_its_engine(name, scan):
-    with roadbed.GroundFilter(SMALL, backend(name)) as ground:
+    with roadbed.GroundFilter(backend=backend(name)) as ground:
         frame = ground(scan)
         engine = weakref.ref(ground._method.engine)
     with pytest.raises(DeviceError, match="this GroundFilter is closed: create a new one"):
@@ -37,7 +33,7 @@ def test_a_closed_ground_filter_refuses_scans_and_frees_its_engine(name, scan):
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_closed_pipeline_refuses_scans(name, scan):
-    with roadbed.Pipeline(SMALL, backend(name)) as pipeline:
+    with roadbed.Pipeline(backend=backend(name)) as pipeline:
         result = pipeline(scan)
     with pytest.raises(DeviceError, match="is closed: create a new one"):
         pipeline(scan)
@@ -46,7 +42,7 @@ def test_a_closed_pipeline_refuses_scans(name, scan):
 
 
 def test_an_error_inside_with_closes_too(scan):
-    with pytest.raises(ZeroDivisionError), roadbed.OccupancyFilter(SMALL) as occupancy:
+    with pytest.raises(ZeroDivisionError), roadbed.OccupancyFilter() as occupancy:
         raise ZeroDivisionError
     with pytest.raises(DeviceError, match="this OccupancyFilter is closed"):
-        occupancy(scan, roadbed.GroundFilter(SMALL)(scan))
+        occupancy(scan, roadbed.GroundFilter()(scan))

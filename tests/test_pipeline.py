@@ -86,10 +86,10 @@ def test_an_array_of_points_is_a_scan():
 def test_the_whole_chain_runs_on_the_given_backend(name):
     device = accelerator(name)
     scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
-    for pipeline in (
-        roadbed.Pipeline(backend=device),
-        roadbed.Pipeline(roadbed.Config(backend=device.device.backend)),
-    ):
+    pipelines = [roadbed.Pipeline(backend=device)]
+    if name != "opencl-lanes":  # a configuration cannot ask for it
+        pipelines.append(roadbed.Pipeline(roadbed.Config(backend=device.device.backend)))
+    for pipeline in pipelines:
         assert pipeline.ground.backend is pipeline.backend
         assert pipeline.backend.device.backend == device.device.backend
         assert pipeline.occupancy.backend is pipeline.backend

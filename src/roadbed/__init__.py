@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Roadbed: ground, obstacles, elevation and dynamic occupancy from raw LiDAR."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

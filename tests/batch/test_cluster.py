@@ -20,7 +20,7 @@ from roadbed.batch.engine import Engine, patient_start
 from roadbed.batch.work import do_merge
 from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, job_in
-from tests.cli.process import roadbed
+from tests.cli.process import roadbed_process
 from tests.disks import mounted
 from tests.live.processes import PATIENCE
 
@@ -160,7 +160,7 @@ def test_a_corrupt_sequence_is_reported_and_the_command_ends_with_1(cluster, seq
     (broken / "velodyne" / "000001.bin").write_bytes(b"torn")
     (tmp_path / "config.yaml").write_text(SMALL.dumps())
     options = ("-o", "out", "--ray", cluster.address, "-c", "config.yaml", "--map", "--json")
-    out = roadbed("batch", sequences[2].location, broken, *options, cwd=tmp_path)
+    out = roadbed_process("batch", sequences[2].location, broken, *options, cwd=tmp_path)
     assert out.returncode == 1, out.stderr
     lines = [json.loads(line) for line in out.stdout.splitlines()]
     (failed,) = (line for line in lines if line["event"] == "failed")

@@ -15,7 +15,7 @@ from roadbed.batch import tasks
 from roadbed.batch.batch_run import locked_output
 from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.children import child
-from tests.cli.process import one_line_and_status_2, roadbed
+from tests.cli.process import one_line_and_status_2, roadbed, roadbed_process
 
 pytestmark = pytest.mark.long
 
@@ -56,7 +56,7 @@ def test_an_interrupted_batch_can_be_gone_on_from(home, sequences, alone):
     assert end["left"] >= 1
     assert not (home / "out" / "unfinished").exists()
     one_line_and_status_2(roadbed("batch", *options, cwd=home), "continue with --resume")
-    out = roadbed("batch", *options, "--resume", cwd=home)
+    out = roadbed_process("batch", *options, "--resume", cwd=home)
     assert out.returncode == 0, out.stderr
     assert f"{end['left']} sequences done" in out.stdout
     for sequence in sequences[:2]:

@@ -3,10 +3,6 @@
 
 import json
 import re
-import sys
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
-from subprocess import CompletedProcess
 
 import numpy as np
 import pytest
@@ -14,18 +10,7 @@ from PIL import Image
 
 import roadbed as library
 from roadbed import Config, GroundFilter
-from roadbed.cli import main
-from tests.cli.process import one_line_and_status_2
-
-
-def roadbed(*arguments, cwd="."):
-    """A command in this process, whose kernels are loaded already; its streams and its exit status."""
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        patch.setattr(sys, "argv", ["roadbed", *map(str, arguments)])
-        patch.chdir(cwd)
-        with pytest.raises(SystemExit) as ended:
-            main()
-    return CompletedProcess(sys.argv, ended.value.code or 0, out.getvalue(), err.getvalue())
+from tests.cli.process import one_line_and_status_2, roadbed
 
 
 def test_explain_names_the_label_of_the_nearest_point(cloud):

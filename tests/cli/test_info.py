@@ -38,6 +38,7 @@ def test_a_capture_has_beams_a_rate_and_needs_poses_to_deskew(real_data):
     facts = facts_of(real_data / "formats/sample_velodyne_vlp16_gps.pcap")
     assert "16 beams, elevation -15 to 15 degrees, 360 degrees around" in facts["sensor"]
     assert facts["rate_hz"] == pytest.approx(10, abs=1)
+    assert facts["brand"] == "Velodyne"
     assert not facts["poses"]
     assert facts["deskew"].startswith("with --odometry kiss-icp, or poses: points from -0.")
 
@@ -62,7 +63,7 @@ def test_a_bag_lists_topics_frames_and_transforms(tmp_path):
         "/tf_static": 1,
     }
     assert (facts["topic"], facts["frames"]) == ("/points", ["vlp16"])
-    assert facts["transforms"] == ["base_footprint -> vlp16, fixed"]
+    assert (facts["odometry"], facts["transforms"]) == ("/odom", ["base_footprint -> vlp16, fixed"])
     assert facts["mounting"] == pytest.approx(
         {"found": "given", "confidence": 1.0, "height_m": 1.8, "pitch_deg": 0, "roll_deg": 0}
     )
@@ -84,4 +85,4 @@ def test_the_command_prints_lines_or_json_and_what_is_missing(real_data, tmp_pat
     answer = json.loads(roadbed("info", tmp_path / "scan.dat", "--json").stdout)
     assert answer["recognised"] == "LAS or LAZ"
     assert "not recognised as any of" in answer["error"]
-    assert recognised(str(tmp_path), None) == "a folder of 1 entries without a known layout"
+    assert recognised(str(tmp_path), None) == "a folder without a known layout (1 .dat)"

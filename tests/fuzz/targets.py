@@ -53,6 +53,7 @@ from tests.fuzz import bags, clouds, feathers, texts
 from tests.fuzz.damage import damage
 from tests.sources.formats.test_las import point_wise
 from tests.sources.sensors import ouster_files
+from tests.sources.sensors.test_osf import FILES, WRITTEN, Unchecked
 
 Make = Callable[[Random], bytes]
 Run = Callable[[bytes, Path], None]
@@ -236,6 +237,20 @@ def read_hesai_packets(data: bytes, folder: Path) -> None:
         _look_at(scan)
 
 
+def osf(rng: Random) -> bytes:
+    """A file of ouster-sdk whose tables are damaged as often as its images."""
+    whole = (FILES / rng.choice(sorted(WRITTEN))).read_bytes()
+    begin, end = rng.choice(((0, 4000), (-6000, len(whole)), (0, len(whole))))
+    parts = whole[:begin], whole[begin:end], whole[end:] if end < len(whole) else b""
+    return parts[0] + damage(rng, parts[1]) + parts[2]
+
+
+def read_osf(path: Path) -> None:
+    with Unchecked(str(path)) as source:
+        for scan in islice(source, 5):
+            _look_at(scan)
+
+
 def read_ouster_metadata(path: Path) -> None:
     read_metadata(load_text(path), "sensor")
 
@@ -318,14 +333,7 @@ def run_arguments(data: bytes, folder: Path) -> None:
 
 _PCD_WORDS = (b"FIELDS", b"SIZE", b"TYPE", b"COUNT", b"WIDTH", b"HEIGHT", b"POINTS", b"VIEWPOINT", b"DATA ascii\n")
 _PCD_WORDS += (b"DATA binary\n", b"DATA binary_compressed\n", b" F", b" 8", b" U", b"x y z", b"_", b"#", b"\n", b"\r\n")
-_PLY_WORDS = (
-    b"element vertex ",
-    b"property float x\n",
-    b"property list uchar int a\n",
-    b"end_header\n",
-    b"comment",
-    b"ply\n",
-)
+_PLY_WORDS = (b"element vertex ", b"property float x\n", b"property list uchar int a\n", b"end_header\n", b"ply\n")
 _NPY_WORDS = (
     b"'descr'",
     b"'shape'",
@@ -367,6 +375,7 @@ def all_targets() -> tuple[Target, ...]:
         Target("ROS 2 drivers", bags.driver_bag(2), file("case.mcap", read_bag)),
         Target("ouster", damaged([seeds(ouster_packets)], whole=0.05), read_ouster_packet),
         Target("ouster metadata", damaged([seeds(ouster_metadata)], whole=0.05), file("os.json", read_ouster_metadata)),
+        Target("osf", osf, file("case.osf", read_osf)),
         Target("bag", damaged([ros1], whole=0.01), file("case.bag", read_bag)),
         Target("mcap", damaged([bags.mcap, seeds(lambda: (bags.written("mcap")[0],))]), file("case.mcap", read_bag)),
         Target("db3", damaged([database], whole=0.01), file("case.db3", read_bag)),

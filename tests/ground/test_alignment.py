@@ -12,11 +12,9 @@ from roadbed.simulate.motion import Odometry
 from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
 
-SMALL = {"length": 50, "width": 50}
-
 
 def after_three_good_scans(name):
-    ground = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}), backend(name))
+    ground = GroundFilter(backend=backend(name))
     for k in range(3):
         ground(scan_at(0.0, k, 0.1 * k))
     return ground
@@ -91,9 +89,7 @@ def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():
     """The lattice's heights count from the road under the vehicle, not from the odometry's zero."""
     scan = scan_at(0.0, 0, 0.0)
     level = Pose.from_euler(5.0, -3.0, 101.8)
-    frame = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}))(
-        type(scan)(scan.points, time=0.0, T_world_sensor=level)
-    )
+    frame = GroundFilter()(type(scan)(scan.points, time=0.0, T_world_sensor=level))
     vehicle = frame.T_grid_sensor @ frame.mounting.T_vehicle_sensor.inverse()
     np.testing.assert_allclose(vehicle.translation, [5.0, -3.0, 0.0], atol=0.2)
     assert vehicle.translation[2] == pytest.approx(0.0, abs=1e-6)
@@ -115,7 +111,7 @@ def test_what_stands_does_not_lift_a_sparse_scan(name):
 def test_a_device_computes_with_the_pose_that_it_tells(name):
     """It corrects the pose itself, without asking the host; the host repeats it for the caller."""
     device, scan = accelerator(name), scan_at(0.0, 3, 0.3)
-    ground = GroundFilter(Config.parse({"ground": {"stcrf": SMALL}}), device)
+    ground = GroundFilter(backend=device)
     for k in range(3):
         ground(scan_at(0.0, k, 0.1 * k))
     frame = ground(scan.at(Pose.from_euler(z=0.2) @ scan.T_world_sensor @ Pose.from_euler(pitch=0.02, roll=-0.01)))

@@ -14,6 +14,7 @@ from roadbed import Config, GroundFilter, Label, Pipeline, Scan
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.ground.cloud import origin
+from roadbed.ground.cloud.origin_cpu import count_in_boxes, hidden_share
 from roadbed.ground.cloud.start_surface import _cell_size, start_surface
 from tests.devices import ACCELERATORS, accelerator
 
@@ -251,6 +252,15 @@ def test_points_whose_squares_do_not_fit_single_precision_are_left_out_of_the_or
     scan = np.concatenate([far, far / 4])  # every second point behind another
     extreme = np.float32([[1e30, 0, 0], [0, 0, -1e30], [0, 0, 1e-30], [np.nan, 1, 1], [np.inf, -np.inf, 0], [0, 0, 0]])
     usable = origin._usable(np.concatenate([extreme, scan]))
-    assert np.array_equal(usable, scan)
+    assert np.array_equal(usable.T, scan)
     with np.errstate(all="raise"):
-        assert origin.hidden_share(usable) == pytest.approx(0.5, abs=0.01)
+        assert hidden_share(usable) == pytest.approx(0.5, abs=0.01)
+
+
+def test_points_and_ranges_are_counted_per_box():
+    points = np.random.default_rng(0).normal(0, 20, (3, 2000)).astype(np.float32)
+    reach, boxes = np.linalg.norm(points.astype(np.float64), axis=0), np.floor(points / np.float64(5)).astype(np.int64)
+    count, total = count_in_boxes(points, reach, 5.0)
+    _, index, expected = np.unique(boxes, axis=1, return_inverse=True, return_counts=True)
+    assert sorted(count) == sorted(expected)
+    assert np.sort(total) == pytest.approx(np.sort(np.bincount(index.ravel(), reach)))

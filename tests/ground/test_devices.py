@@ -23,6 +23,12 @@ def device(request):
     return accelerator(request.param)
 
 
+@pytest.fixture(scope="module", params=ACCELERATORS)
+def unoptimised(request):
+    """For configurations whose programs no other test uses: building them takes longer than running them."""
+    return accelerator(request.param, optimise=False)
+
+
 def hilly_scan(seed=0, points=20_000, yaw=0.0, x=0.0):
     """A street that rises and falls, with walls, a crowned road, boxes, low outliers and missing returns."""
     rng = np.random.default_rng(seed)
@@ -98,10 +104,10 @@ def test_single_scans_of_changing_size_agree_with_the_cpu(device, preset):
 
 
 @pytest.mark.parametrize("most", [0, 128, 30, 3])
-def test_nodes_with_any_number_of_points_agree_with_the_cpu(device, most):
+def test_nodes_with_any_number_of_points_agree_with_the_cpu(unoptimised, most):
     """From none to 5,000, of which `most` shape the surface: several ways to share a node among work-items."""
     config = Config.parse({"ground": {"stcrf": {"points_per_node": most, "length": 40, "width": 40}}})
-    cpu, accelerated = GroundFilter(config), GroundFilter(config, device)
+    cpu, accelerated = GroundFilter(config), GroundFilter(config, unoptimised)
     # 131,072 points are thinned out at a time where several work-items share a node.
     scan, rng = alone(hilly_scan(4, 140_000 if most == 3 else 20_000)), np.random.default_rng(0)
     crowd = rng.uniform((4.1, 4.1, -1.8), (4.9, 4.9, 1.0), (5_000, 3))  # a post on the road
@@ -114,7 +120,7 @@ def test_nodes_with_any_number_of_points_agree_with_the_cpu(device, most):
 @pytest.mark.parametrize("outputs", ["host", "both"])
 def test_what_a_frame_was_given_is_not_written_again(device, outputs):
     """Also of one that ran twice because it did not fit the surface before it, and where scans grow."""
-    ground = GroundFilter(Config.parse({"ground": {"stcrf": {"length": 30, "width": 30}}}), device, outputs=outputs)
+    ground = GroundFilter(Config(), device, outputs=outputs)
     kept, again = [], 0
     for k in range(8):
         scan = hilly_scan(k, 5_000 + 900 * k, x=0.4 * k)
@@ -132,7 +138,7 @@ def test_what_a_frame_was_given_is_not_written_again(device, outputs):
 
 def test_a_scan_that_does_not_fit_the_device_leaves_it_as_it_was(device, monkeypatch):
     """Memory ends in the middle of growing: one line, and the next scan is read from where kernels look for it."""
-    config = Config.parse({"ground": {"stcrf": {"length": 30, "width": 30}}})
+    config = Config()
     ground, small = GroundFilter(config, device), [alone(hilly_scan(seed, 4_000)) for seed in (0, 1)]
     expected = [ground(scan) for scan in small]
     asked, zeros = [], type(device).zeros

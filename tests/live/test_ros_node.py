@@ -231,10 +231,11 @@ def test_diagnostics_tell_rate_latency_and_losses(wire, start):
 def test_a_sensor_that_falls_silent_raises_the_level_and_is_logged_each_time(wire, start, monkeypatch):
     clock = SimpleNamespace(now=1000.0)
     monkeypatch.setattr(ros_node, "monotonic", lambda: clock.now)
+    monkeypatch.setattr(ros_node, "_REPORT_S", 0.02)
     start(pose_wait=0.1)
 
     def next_status():
-        message = wire.wait("/diagnostics", sum(topic == "/diagnostics" for topic, _ in wire.sent) + 2)[-1]
+        message = wire.wait("/diagnostics", sum(topic == "/diagnostics" for topic, _ in wire.sent) + 3)[-1]
         return wire.messages.from_bytes(message, DIAGNOSTICS).status[0]
 
     assert next_status().level == 0

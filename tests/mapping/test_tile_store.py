@@ -103,13 +103,12 @@ def test_a_vehicle_that_returns_knows_the_ground(tmp_path, name):
         pose = Pose.from_euler(x, 0, 1.8)
         return Scan(points.astype(np.float32), time=time, T_world_sensor=pose, T_vehicle_sensor=Pose.from_euler(z=1.8))
 
-    small = Config.parse({"ground": {"stcrf": {"length": 60, "width": 60}}})
-    first = GroundFilter(small, backend(name), map_folder=tmp_path)
+    first = GroundFilter(backend=backend(name), map_folder=tmp_path)
     for k in range(40):
         first(scan(3.0 * k, 0.1 * k))
     first.save_map()
     assert (tmp_path / "map.json").exists()
-    returned = GroundFilter(small, backend(name), map_folder=tmp_path)
+    returned = GroundFilter(backend=backend(name), map_folder=tmp_path)
     few = scan(0.0, 0.0)
     frame = returned(Scan(few.points[:50], T_world_sensor=few.T_world_sensor, T_vehicle_sensor=few.T_vehicle_sensor))
     assert frame.used_prior

@@ -160,11 +160,12 @@ class ScanPair:
         self.fine, self.old_fine = _subcells(now), _subcells(old)
         self.here, self.before = _agreements(self.fine, now), _agreements(self.old_fine, old)
 
-    def points(self, cells, speed, age):
-        """Those of a component of now and of its partner, None where there is none or too few; up to a speed."""
+    def points(self, cells, speed, age, fast=False):
+        """Those of a component of now and of its partner, None where there is none or too few; up to a speed. What is
+        fast has to overlap with its partner."""
         around = [self.old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
-        if not (votes >= 0).any():  # among those that left their place
+        if not (votes >= 0).any() and not fast:  # among those that left their place
             (first, low), (last, high) = self.around(cells, speed, age)
             box = slice(max(first, 0), last), slice(max(low, 0), high)
             votes = self.old_label[box][self.label[box] < 0]
@@ -236,7 +237,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         if fast and extent < config.fast_extent - 1e-9:
             continue
-        points = pair.points(cells, speed, age)
+        points = pair.points(cells, speed, age, fast)
         if points is None:
             continue
         present, former = points

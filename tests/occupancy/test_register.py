@@ -154,6 +154,14 @@ def test_returns_of_a_wall_at_grazing_incidence_do_not_move(pieces, moves):
         assert velocity == (pytest.approx([1.0, 0.0], abs=SUBCELL / 0.4) if moves else None)
 
 
+@pytest.mark.parametrize(("onwards", "moves"), [(1.2, True), (2.4, False)])
+def test_pieces_of_a_guard_rail_do_not_move_fast(onwards, moves):
+    """A ring meets it for 1.6 m, in the next scan elsewhere; free space around them. A vehicle overlaps itself."""
+    scans = [seen(rectangle(4 + on, 4, 1.6, 0.2)) for on in (0, onwards)]
+    found = velocity_at(registered(scans), 4.1 + onwards, 4.0)
+    assert found == (pytest.approx([10 * onwards, 0.0], abs=SUBCELL / 0.1) if moves else None)
+
+
 def test_velocities_are_refined_as_by_trying_every_shift():
     """Things of random shapes that speed up or slow down, partly hidden; what slows down, or stays slow, keeps the mean
     of the longer time."""

@@ -21,7 +21,7 @@ from roadbed.outputs.images.decoration import _anchors_around, round_length
 from roadbed.outputs.images.notebook import _grid_figure
 from roadbed.outputs.images.palette import label_image
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scene3d import _faded, chase_camera, ground_view, occupancy_view, raw_view
+from roadbed.outputs.images.scene3d import chase_camera, faded, ground_view, occupancy_view, raw_view
 from roadbed.outputs.images.vehicle import LENGTH, WIDTH, height_at, outline
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
@@ -117,7 +117,7 @@ def test_ground_view_has_ground_obstacles_and_mesh_and_the_raw_view_has_none():
 
 def test_an_uncertain_surface_fades_to_white():
     """Half way where it is half certain."""
-    unknown, half, certain = _faded(palette.SURFACE, np.array([-0.5, 0.5, 2.0])).astype(int)
+    unknown, half, certain = faded(palette.SURFACE, np.array([-0.5, 0.5, 2.0])).astype(int)
     assert unknown.tolist() == [255, 255, 255]
     assert certain.tolist() == palette.rgb(palette.SURFACE).tolist()
     assert np.abs(half - (unknown + certain) / 2).max() <= 1

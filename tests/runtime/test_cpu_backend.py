@@ -38,8 +38,7 @@ def scene(seed, n=4000):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_one_filter_in_several_threads_returns_the_labels_of_each_scan(name):
     scans = [scene(k, 2000 + 500 * k) for k in range(8)]
-    small = Config.parse({"ground": {"stcrf": {"length": 50, "width": 50}}})  # every point lies on it
-    ground = GroundFilter(small, backend=backend(name, optimise=False))
+    ground = GroundFilter(backend=backend(name))
     expected = [ground(points).label for points in scans]
     with ThreadPoolExecutor(4) as pool:
         for _ in range(3):
@@ -70,7 +69,7 @@ expected = GroundFilter()(points).label
 different = []
 def work():
     ground = GroundFilter()
-    for _ in range(20):
+    for _ in range(5):
         different.append((ground(points).label != expected).sum())
 threads = [threading.Thread(target=work) for _ in range(3)]
 for thread in threads: thread.start()
@@ -81,7 +80,7 @@ print(len(different), sum(different))
 
 def test_several_threads_with_one_filter_each():
     """With the threading layer of Numba that aborts when two threads enter it: Roadbed does not use it."""
-    assert run(TWO_THREADS, NUMBA_THREADING_LAYER="workqueue").split() == ["60", "0"]
+    assert run(TWO_THREADS, NUMBA_THREADING_LAYER="workqueue").split() == ["15", "0"]
 
 
 FORKED = """
@@ -97,22 +96,19 @@ def work(queue):
     except DeviceError as error:
         queue.put(str(error))
 if __name__ == "__main__":
-    if USED_BEFORE:
-        GroundFilter()(points)
     context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    child = context.Process(target=work, args=(queue,))
-    child.start()
-    print(queue.get(timeout=600))
-    child.join(600)
-    assert child.exitcode == 0
-    GroundFilter()(points)
+    for _ in range(2):
+        queue = context.Queue()
+        child = context.Process(target=work, args=(queue,))
+        child.start()
+        print(queue.get(timeout=600))
+        child.join(600)
+        assert child.exitcode == 0
+        GroundFilter()(points)
 """
 
 
-def test_a_process_forked_after_the_first_use_is_refused_with_advice():
-    assert "spawn" in run(FORKED.replace("USED_BEFORE", "True"))
-
-
-def test_a_process_forked_before_the_first_use_works():
-    assert run(FORKED.replace("USED_BEFORE", "False")).strip() == "worked"
+def test_a_process_forked_before_the_first_use_works_and_later_ones_are_refused_with_advice():
+    before, after = run(FORKED).splitlines()
+    assert before == "worked"
+    assert "spawn" in after

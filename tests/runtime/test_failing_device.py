@@ -16,13 +16,11 @@ from roadbed.core.errors import DeviceError
 from roadbed.sources import open_source
 from tests.devices import ACCELERATORS, accelerator
 
-CONFIG = {"ground": {"stcrf": {"length": 20, "width": 20}}, "occupancy": {"grid": {"length": 12, "width": 12}}}
-
 
 @pytest.mark.parametrize("name", [name for name in ACCELERATORS if name != "opencl-lanes"])
 def test_a_driver_error_is_one_line_and_the_sequence_goes_on_with_the_cpu(name, monkeypatch):
     """An error of the driver when work is queued; results before it stay valid, and the filter takes further scans."""
-    backend, config = accelerator(name), Config.parse(CONFIG)
+    backend, config = accelerator(name), Config()
     scans = list(open_source("sim:city?sensor=lux4&frames=3"))
     pipeline = Pipeline(config, backend)
     before = pipeline(scans[0])
@@ -49,7 +47,7 @@ def _reason(name):
 @pytest.mark.parametrize("moment", ["scan placed", "occupancy queued", "ground complete"])
 def test_a_device_that_fails_between_ground_and_occupancy(name, moment, monkeypatch):
     """A one-line error, whichever call fails; then other threads can use the pipeline."""
-    backend, config = accelerator(name), Config.parse(CONFIG)
+    backend, config = accelerator(name), Config()
     scans = list(open_source("sim:city?sensor=lux4&frames=4"))
     pipeline = Pipeline(config, backend)
     pipeline(scans[0])
@@ -90,22 +88,21 @@ if "cuda" in ACCELERATORS:  # only an NVIDIA GPU can be lost this way
 
     def test_a_gpu_whose_context_is_lost():
         """An invalid write of another kernel: from then on every CUDA call of this process fails."""
-        script = f"""
+        script = """
         import cupy
         from roadbed import Config, Pipeline
         from roadbed.core.errors import DeviceError
         from roadbed.sources import open_source
         scans = list(open_source("sim:city?sensor=lux4&frames=3"))
-        config = Config.parse({CONFIG!r})
-        pipeline = Pipeline(config.with_changes(backend="cuda"))
+        pipeline = Pipeline(Config(backend="cuda"))
         pipeline(scans[0])
-        bad = cupy.RawKernel('extern "C" __global__ void bad(int *a) {{ a[1ll << 40] = 1; }}', "bad")
+        bad = cupy.RawKernel('extern "C" __global__ void bad(int *a) { a[1ll << 40] = 1; }', "bad")
         bad((1,), (1,), (cupy.zeros(1, "i4"),))
         try:
             pipeline(scans[1])
         except DeviceError as error:
             print(error)
-        print(len(Pipeline(config)(scans[1]).ground.label) == len(scans[1]))
+        print(len(Pipeline()(scans[1]).ground.label) == len(scans[1]))
         """
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, timeout=300

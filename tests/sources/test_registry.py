@@ -119,9 +119,7 @@ def test_times_and_poses_of_a_folder(tmp_path):
     assert scan.T_world_sensor.translation[0] == 2
 
 
-def test_osf_names_its_converter(tmp_path):
-    (tmp_path / "drive.osf").write_bytes(b"OSF")
-    with pytest.raises(
-        InputError, match=r"Ouster OSF is not read; convert it: ouster-cli source FILE.osf save FILE.pcap"
-    ):
-        roadbed.open(tmp_path / "drive.osf")
+def test_e57_names_its_converters(tmp_path):
+    (tmp_path / "site.e57").write_bytes(b"ASTM-E57")
+    with pytest.raises(InputError, match=r"E57 is not read; convert it to LAS with CloudCompare or pdal translate"):
+        roadbed.open(tmp_path / "site.e57")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A batch run: every sequence on the workers, then the merged map and the report. It can be resumed at any point."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs tasks on Ray, on this machine or on a cluster; tasks of lost workers are repeated."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -14,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
 from time import monotonic, sleep
-from typing import Any
+from typing import Any, Self
 
 from roadbed.core.errors import DeviceError, InputError, missing_extra
 
@@ -66,7 +64,7 @@ class Engine:
         self._remote: dict[Callable, Any] = {}
         self.slots = 0  # tasks at a time
 
-    def __enter__(self) -> Engine:
+    def __enter__(self) -> Self:
         os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # OpenCL may see GPUs that Ray does not count
         with ExitStack() as exits:

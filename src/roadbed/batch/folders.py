@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic folders: written under another name, then renamed. Files that Roadbed did not write are never replaced."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

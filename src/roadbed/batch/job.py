@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a batch, the events that workers report, and the progress."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """sequence.json: input, settings and content of a complete sequence. run.json: times and host of a run."""
 
-from __future__ import annotations
-
 import json
 import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from roadbed import __version__
 from roadbed.core.errors import InputError
@@ -50,7 +48,7 @@ class SequenceManifest:
         write_json(out.file(SEQUENCE), asdict(self))
 
     @classmethod
-    def read(cls, folder: Path) -> SequenceManifest | None:
+    def read(cls, folder: Path) -> Self | None:
         """The manifest of a folder, None if it is missing or damaged."""
         try:
             return cls(**read_json(folder / SEQUENCE))

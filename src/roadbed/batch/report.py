@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a batch, from the manifests of its sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from html import escape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Finds the sequences of a batch (locations, globs, lists, manifests), and hashes their input files."""
 
-from __future__ import annotations
-
 import glob
 import hashlib
 import json

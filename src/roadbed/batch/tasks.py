@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tasks that Ray runs: generators that always end in an outcome, also when they fail. Heavy imports are lazy."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Callable, Iterator

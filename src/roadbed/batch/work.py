@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The work of a worker: process a sequence, or merge the maps of all sequences."""
 
-from __future__ import annotations
-
 import json
 import platform
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares the labels and the occupancy of an accelerator with those of the CPU over a sequence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from time import perf_counter
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time of the ground filter: table II of the STCRF paper, and cost by number of points and cells."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice

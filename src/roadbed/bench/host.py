@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Host cost of a frame outside kernels: Python calls, their time, launches and copies."""
 
-from __future__ import annotations
-
 import cProfile
 import pstats
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 FugSeg is compiled from the user's checkout, Patchwork++ is the installed package `pypatchworkpp`; nothing is fetched.
 """
 
-from __future__ import annotations
-
 import ctypes
 import importlib.util
 import os

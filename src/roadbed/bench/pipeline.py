@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Time per frame of the whole pipeline, from scan to occupancy."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any

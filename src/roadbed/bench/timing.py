@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Repeated timing for busy machines: median, 95th percentile, processor time and phases."""
 
-from __future__ import annotations
-
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line. Heavy imports live inside the commands, so that `--help` answers at once."""
 
-from __future__ import annotations
-
 import os
 import sys
 from typing import Annotated, NoReturn

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed demo`: simulate a sequence, process it and show the results."""
 
-from __future__ import annotations
-
 import shutil
 import sys
 from importlib.util import find_spec

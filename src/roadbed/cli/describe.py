@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -30,6 +31,7 @@ _OPTIONS = {
     "scale": "factor of x, y and z, one or three",
     "offset": "m added to x, y and z after scaling, one or three",
     "metadata": "the JSON file of an Ouster",
+    "sensor": "serial number of one sensor of several",
     "calibration": "the angle correction file of a Hesai",
     "origin": "none: a map or an aerial tile, without a sensor at the origin; sensor: a scan",
 }
@@ -74,7 +76,9 @@ def recognised(location: str, kind: str | None) -> str:
             name = next((name for signature, name in _SIGNATURES if start.startswith(signature)), None)
             return name or f"unknown format, first bytes {start.hex(' ')}"
         if path.is_dir():
-            return f"a folder of {len(list(path.iterdir()))} entries without a known layout"
+            kinds = Counter(file.suffix or "(no suffix)" for file in path.iterdir() if file.is_file())
+            listed = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common(5))
+            return f"a folder without a known layout ({listed or 'no files'})"
     return "nothing"
 
 
@@ -96,6 +100,7 @@ def describe(source: Source) -> dict[str, Any]:
         "fields": _fields(scans),
         **_times(scans),
         "poses": any(scan.T_world_sensor is not None for scan in scans) and source.sequential,
+        **_position(first, source),
         "deskew": _deskew(first, source),
         "mounting": mounting,
         "notes": [*notes, *doubts],
@@ -134,6 +139,13 @@ def _times(scans: list[Scan]) -> dict[str, Any]:
         "start_s": times[0],
         "rate_hz": None if rate is None else round(rate, 3),
     }
+
+
+def _position(scan: Scan, source: Source) -> dict[str, Any]:
+    """The place of a single scan: its scanner, or what was taken off map coordinates."""
+    if scan.T_world_sensor is None or source.sequential:
+        return {}
+    return {"position_m": [round(value, 3) for value in scan.T_world_sensor.xyz]}
 
 
 def _deskew(scan: Scan, source: Source) -> str:
@@ -181,7 +193,7 @@ def _mounting(scan: Scan) -> tuple[dict[str, Any], list[str]]:
         return {"found": f"none: {why}"}, []
     mounting, pose = estimate.mounting, estimate.mounting.T_vehicle_sensor
     return {
-        "found": "given" if not mounting.estimated else "estimated" if mounting.quality > 0 else "not found",
+        "found": "given" if not mounting.estimated else "estimated" if mounting.quality > 0 else "no, assumed",
         "confidence": round(mounting.quality, 2),
         "height_m": round(mounting.height, 3),
         "pitch_deg": round(math.degrees(pose.pitch), 2),

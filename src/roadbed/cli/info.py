@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed info`: versions, optional packages, devices; `roadbed info SOURCE`: what a recording holds."""
 
-from __future__ import annotations
-
 import platform
 import sys
 from dataclasses import asdict
@@ -114,7 +112,7 @@ def _info_of(location: str, kind: str | None, as_json: bool) -> None:
 
 def _line(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {item}" for name, item in value.items())
+        return ", ".join(str(item) if name == "found" else f"{name} {item}" for name, item in value.items())
     if isinstance(value, list):
         return ", ".join(map(str, value))
     if value is None or isinstance(value, bool):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables and progress on the screen, JSON for programs, and signals that end a command."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed share`: the images of a run as one animation with a caption."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed simulate`: write a simulated sequence with its ground truth."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed warm-up`: compile all kernels in parallel."""
 
-from __future__ import annotations
-
 import time
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The base of every configuration model; a wrong value is explained in one line."""
 
-from __future__ import annotations
-
 import difflib
 from typing import Any, ClassVar, get_args
 

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the ground stage. Values that belong to a rule are constants next to its code."""
 
-from __future__ import annotations
-
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -83,7 +81,7 @@ class StcrfConfig(Stage):
     known_sigma: float = Field(0.25, gt=0, description="m, surface with a larger standard deviation is unknown")
 
     @model_validator(mode="after")
-    def _stable(self) -> StcrfConfig:
+    def _stable(self) -> Self:
         if self.beta + self.gamma >= 1:
             raise ValueError(
                 f"beta + gamma = {self.beta + self.gamma:g}: information would grow without bound, "
@@ -119,7 +117,7 @@ class LabelConfig(Stage):
     highest: float = Field(0.65, gt=0, le=1, description="m, on open uneven ground")
 
     @model_validator(mode="after")
-    def _ordered(self) -> LabelConfig:
+    def _ordered(self) -> Self:
         names = ("threshold", "clear_threshold", "highest")
         limits = [getattr(self, name) for name in names]
         if limits != sorted(limits):
@@ -137,7 +135,7 @@ class PointLimits(Stage):
     y_max: float = 80.0
 
     @model_validator(mode="after")
-    def _ordered(self) -> PointLimits:
+    def _ordered(self) -> Self:
         for axis in "xy":
             low, high = getattr(self, f"{axis}_min"), getattr(self, f"{axis}_max")
             if low >= high:

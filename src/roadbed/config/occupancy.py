@@ -4,8 +4,6 @@
 A value that no user should set is a named constant in the `model.py` of its stage; a rule is switched off by its name.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Configurations by name: the values that differ from the default."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 from roadbed.config.ground import GroundRule

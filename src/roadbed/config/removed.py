@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Keys of earlier configurations that no longer exist, each with the reason why it is refused."""
 
-from __future__ import annotations
-
 import re
 
 _CONSTANTS = """

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """params.yaml of the grid-variance report, with its names, defaults and axes (y is forward)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import Field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Untrusted YAML text: mappings, lists and plain values, bounded in size, depth and number, without tags."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

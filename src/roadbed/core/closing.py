@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Objects that hold a device, a file or a socket: `with` closes them."""
 
-from __future__ import annotations
-
 from typing import Any, Self
 
 from roadbed.core.errors import DeviceError

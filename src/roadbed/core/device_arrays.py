@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of any library: whether they are in GPU memory, and how to copy them to the host."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames that can be drawn: `frame.plot()`, and the image at the end of a notebook cell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, Protocol
 

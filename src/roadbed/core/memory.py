@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Free memory, and an error for sizes that do not fit, before anything is allocated."""
 
-from __future__ import annotations
-
 import os
 
 from roadbed.core.errors import ConfigError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which scans follow each other, and which start a new sequence, by their times and poses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Seconds per phase, for `GroundFrame.timings`."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 

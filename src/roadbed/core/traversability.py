@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a vehicle can drive: a score per ground cell, 0 to 1, and the property that limits it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import IntEnum
 

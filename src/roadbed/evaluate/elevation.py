@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores the estimated elevation against the simulator's terrain or arrays from a folder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

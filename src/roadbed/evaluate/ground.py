@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy of the ground: labels against true classes, elevation against true elevation, and time."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from time import perf_counter

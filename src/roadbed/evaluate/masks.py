@@ -6,11 +6,10 @@ masked, and `passers`: regions that objects cross, each {"rectangle" or "strip",
 region that an object crossed (hit in few scans, ground in others) masks its surroundings while it is hit.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +37,7 @@ class Masks:
         self._crossings: list[NDArray] = []
 
     @classmethod
-    def load(cls, path: str | Path) -> Masks:
+    def load(cls, path: str | Path) -> Self:
         try:
             content = json.loads(read_text(path))
             passers = [

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy of the occupancy against simulated truth or annotated boxes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any

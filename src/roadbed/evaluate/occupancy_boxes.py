@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Occupancy against annotated boxes: speeds of movers, dynamic share of static objects, falsely moving cells."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any

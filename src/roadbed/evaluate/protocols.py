@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scoring protocols: which points count, and which of them are ground. The choice alone moves F1 by several points."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracked objects against annotated movers, by the CLEAR MOT measures (Bernardin and Stiefelhagen 2008)."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between a ground method and the machine it runs on, implemented for the CPU and for devices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -160,46 +158,36 @@ class GroundEngine(Protocol):
     @property
     def prior(self) -> Float32:
         """Information of the previous frames, (9, rows, columns); assigning to it replaces it."""
-        ...
 
     @prior.setter
     def prior(self, information: Float32) -> None: ...
 
     def move(self, motion: Rolled | Turned) -> None:
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
-        ...
 
     def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
         """Step 1: begin a frame. A device starts computing, and aligns the scan with the prior surface if asked to."""
-        ...
 
     def misalignment(self) -> Misalignment | None:
         """Step 2, after a start with an alignment: what was found; None: too little of the prior surface is known."""
-        ...
 
     def output(self, given: FrameInput) -> FrameOutput:
         """Step 3: the surface under a scan and the labels of its points; `given` as corrected by the misalignment.
 
         A device goes on working until `complete`; kernels of the next stage can be queued at once.
         """
-        ...
 
     def complete(self, timings: dict[str, float]) -> None:
         """Step 4: wait until the arrays are filled; `timings` gets the seconds."""
-        ...
 
     def frame(self, given: FrameInput) -> FrameOutput:
         """All steps, without an alignment."""
-        ...
 
     def profile(self, given: FrameInput) -> dict[str, float]:
         """Seconds per phase of the CPU, or per kernel of a device; the prior does not change."""
-        ...
 
     def keep(self) -> None:
         """The surface of the last frame becomes the prior."""
-        ...
 
     def forget(self) -> None:
         """Empty the prior."""
-        ...

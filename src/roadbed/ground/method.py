@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The interface between the ground filter and a ground method, and the result of a method."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -110,20 +108,15 @@ class GroundMethod(Protocol):
 
     def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
         """Start one scan, without its points on the ego vehicle; the next one after its result is complete."""
-        ...
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[tuple[Scan, Segmented]]:
         """One result per scan, in order; points on the ego vehicle are missing returns already."""
-        ...
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
-        ...
 
     def save_map(self) -> None:
         """Write what is known to the long-term map, if there is one."""
-        ...
 
     def reset(self) -> None:
         """Forget earlier scans."""
-        ...

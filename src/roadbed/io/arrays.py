@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy files: `.npy` arrays and `.npz` archives. Nothing is unpickled."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Callable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Atomic writes: files are written under a temporary name, then renamed."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 from collections.abc import Iterator

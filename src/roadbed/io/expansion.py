@@ -6,8 +6,6 @@ empty dimensions by 51; a scan of nothing but zeros compresses by any factor, bu
 48 bytes are 24 MiB. A file that claims more is damaged or malicious.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

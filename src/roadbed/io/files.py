@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read regular files whole: no pipes or devices, nothing larger than the free memory."""
 
-from __future__ import annotations
-
 import io
 import os
 import stat

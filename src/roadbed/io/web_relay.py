@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A guard in front of a web server of this process that has no access control: it listens, checks and relays."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import threading

@@ -23,6 +23,7 @@ from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRA
 from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
+_REPORT_S = 1.0  # between two messages on /diagnostics
 _SILENT_S = 3.0  # without a cloud, after which a topic counts as silent
 _RECOVERED_S = 10.0  # after which a warning that was not true meanwhile is logged again
 _WARNINGS_KEPT = 1000
@@ -209,9 +210,9 @@ class RosNode:
                 self._transport.publish(name, self._messages.to_bytes(made.make(topic)))
 
     def _report(self) -> None:
-        """Publish diagnostics once a second; log when sensors fall silent and when scans are lost."""
+        """Publish diagnostics every `_REPORT_S`; log when sensors fall silent and when scans are lost."""
         before, losing, since = None, False, 0
-        while not self._closed.wait(1.0):
+        while not self._closed.wait(_REPORT_S):
             statistics, now = self.stream.statistics(), monotonic()
             silent = {topic: now - last for topic, last in self._arrivals.items() if now - last > _SILENT_S}
             message, lost = diagnostics(self._messages, statistics, before, silent)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The best estimate so far of each node of the rolling grid: the filter's prior fades where it is not observed."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Least-recently-used cache of the tiles of a map folder; changed tiles are written when they are dropped."""
 
-from __future__ import annotations
-
 import re
 from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +26,8 @@ class Tile(Protocol):
     def arrays(self) -> dict[str, NDArray]: ...
 
     @classmethod
-    def of(cls, arrays: dict[str, NDArray]) -> Tile:
+    def of(cls, arrays: dict[str, NDArray]) -> Self:
         """From the arrays of a file; ValueError or KeyError where they do not form a tile."""
-        ...
 
 
 T = TypeVar("T", bound=Tile)
@@ -59,8 +56,8 @@ class TileCache(Generic[T]):
             tile = self._kind.of(read_arrays(path))
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: expected a tile of the map ({error})") from None
-        self._tiles[key] = tile  # type: ignore[assignment]
-        return tile  # type: ignore[return-value]
+        self._tiles[key] = tile
+        return tile
 
     def add(self, key: Key, tile: T) -> T:
         self._tiles[key] = tile

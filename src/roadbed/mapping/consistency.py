@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Consistency of map nodes with their neighbours, as in the ground filter: rejects tree crowns and small components."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

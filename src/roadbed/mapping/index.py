@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of a map: node spacing, frame, and surface parameters; one file, map.json."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 
@@ -28,7 +27,7 @@ class MapIndex:
     surface: SurfaceParameters
 
     @classmethod
-    def read(cls, folder: Path, spacing: float | None = None) -> MapIndex | None:
+    def read(cls, folder: Path, spacing: float | None = None) -> Self | None:
         """The index in a folder, None where there is none; another spacing than `spacing` is an error."""
         path = folder / _NAME
         if not path.exists():
@@ -49,7 +48,7 @@ class MapIndex:
         return cls(found, T_map_world, surface)
 
     @classmethod
-    def of(cls, folder: Path) -> MapIndex:
+    def of(cls, folder: Path) -> Self:
         """The index of an existing map."""
         index = cls.read(folder)
         if index is None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Planes in information form: nine layers per node, P = (p00 p01 p02 p11 p12 p22) and X = P (h, sx, sy)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

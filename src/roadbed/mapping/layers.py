@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of a map besides the ground: downsampled points, and occupancy counts of cells."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +31,7 @@ class LayersIndex:
     cell: float = 0.2  # m
 
     @classmethod
-    def read(cls, folder: Path) -> LayersIndex | None:
+    def read(cls, folder: Path) -> Self | None:
         path = folder / _NAME
         if not path.exists():
             return None

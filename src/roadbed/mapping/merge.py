@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Merge maps by adding their information, and crop a map. Tile by tile; the index is written last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static occupancy of a map: per cell, the number of scans in which it was occupied, and free."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,11 @@ class OccupancyTile:
     changed: bool = False
 
     @classmethod
-    def empty(cls) -> OccupancyTile:
+    def empty(cls) -> Self:
         return cls(np.zeros((CELLS, CELLS), np.uint32), np.zeros((CELLS, CELLS), np.uint32))
 
     @classmethod
-    def of(cls, arrays: dict[str, NDArray]) -> OccupancyTile:
+    def of(cls, arrays: dict[str, NDArray]) -> Self:
         counts = [check_numbers(arrays[name], name) for name in ("occupied", "free")]
         if any(values.shape != (CELLS, CELLS) or values.dtype.kind != "u" for values in counts):
             raise ValueError(f"expected {CELLS} x {CELLS} counts, twice")
@@ -36,7 +35,7 @@ class OccupancyTile:
     def arrays(self) -> dict[str, NDArray]:
         return {"occupied": self.occupied, "free": self.free}
 
-    def add(self, other: OccupancyTile) -> None:
+    def add(self, other: Self) -> None:
         self.occupied += other.occupied
         self.free += other.free
         self.changed = True

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads a map folder tile by tile; damaged tiles are reported and skipped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

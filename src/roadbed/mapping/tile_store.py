@@ -4,11 +4,10 @@
 A tile is 64 x 64 nodes in one npz file: `information` (9, 64, 64) float32 and `base`, the height it is counted from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,11 +30,11 @@ class GroundTile:
     changed: bool = False
 
     @classmethod
-    def empty(cls, base: float) -> GroundTile:
+    def empty(cls, base: float) -> Self:
         return cls(np.zeros((9, SIDE, SIDE), np.float32), base)
 
     @classmethod
-    def of(cls, arrays: dict[str, NDArray]) -> GroundTile:
+    def of(cls, arrays: dict[str, NDArray]) -> Self:
         information = np.array(check_numbers(arrays["information"], "information"), np.float32)
         base = float(check_numbers(arrays["base"], "base").item())
         finite = np.isfinite(base) and np.isfinite(information).all()

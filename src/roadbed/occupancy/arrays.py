@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays that the stages of the occupancy pass on to each other. Layers are (rows, columns), indexed [y][x]."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +37,7 @@ class Reports(NamedTuple):
     surface: Any  # uint16
 
     @classmethod
-    def of(cls, observations: Mapping[str, Observation]) -> Reports:
+    def of(cls, observations: Mapping[str, Observation]) -> Self:
         """Stacked, of sensors by name."""
         layers = (np.stack(layer) for layer in zip(*observations.values()))
         return cls(tuple(observations), *layers)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The occupancy engine on the CPU: observation, fusion and filter by Numba kernels."""
 
-from __future__ import annotations
-
 from roadbed.config import Config
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed

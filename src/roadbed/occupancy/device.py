@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The occupancy engine on an accelerator: the filter's state stays there from frame to frame."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection
 from typing import Any

@@ -204,31 +204,24 @@ class OccupancyEngine(Protocol):
     @property
     def prior(self) -> Float32:
         """The masses of the last frame: static, dynamic and free, (3, rows, columns)."""
-        ...
 
     def move(self, motion: GridMotion) -> None:
         """The grid has moved since the last frame; what is known stays where it is in the world."""
-        ...
 
     def prefetch(self, dt: float) -> None:
         """Compute ahead what the next frame needs if it predicts `dt` seconds."""
-        ...
 
     def begin(self, given: OccupancyInput) -> None:
         """Start a frame: observe a scan, fuse it with the other sensors, predict, update and resample.
 
         A device works on it until `finish`; the CPU does all of it there.
         """
-        ...
 
     def finish(self) -> OccupancyOutput:
         """The result of the frame that was begun."""
-        ...
 
     def forget(self) -> None:
         """Forget everything."""
-        ...
 
     def forget_motion(self, gap: float) -> None:
         """After a gap of `gap` seconds dynamic mass becomes unknown, the rest fades."""
-        ...

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refuse a grid that does not fit, before anything is allocated."""
 
-from __future__ import annotations
-
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core import memory
 from roadbed.core.geometry import Grid

@@ -4,8 +4,6 @@
 CPU kernels import the names; device kernels get the same names as definitions.
 """
 
-from __future__ import annotations
-
 SUBCELLS = 4  # per side of a cell; its 16 subcells are the bits of a uint16
 HITS_IN_CELL = 0xFFFF  # these bits
 HIT = 0.5  # a larger probability of a cell: it is occupied

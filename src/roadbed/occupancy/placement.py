@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the grid lies: around the vehicle, along fixed axes by whole cells, or turning with the vehicle."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from operator import sub

@@ -5,8 +5,6 @@ Kernels compute exactly, in double precision where the CPU's do and the device h
 and rules come with the frame: one build serves every configuration.
 """
 
-from __future__ import annotations
-
 from types import ModuleType
 from typing import Any, get_type_hints
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Odometry from the scans by KISS-ICP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes bags with the messages of the input and of Roadbed (`.mcap`: ROS 2, `.bag`: ROS 1), and records live scans."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -52,7 +50,7 @@ class BagWriter:
             self._folder = Path(tempfile.mkdtemp(prefix=".roadbed-", suffix=".tmp", dir=path.parent))
         self._writer = self._open()
 
-    def __enter__(self) -> BagWriter:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: Any) -> None:
@@ -210,7 +208,7 @@ class Recorder:
     def close(self) -> None:
         self._source.close()
 
-    def __enter__(self) -> Recorder:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *raised: Any) -> None:

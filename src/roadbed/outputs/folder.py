@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Result folders with a manifest of the files that Roadbed wrote; no other file is ever replaced."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import Self
 
 from roadbed import __version__
 from roadbed.config import Config
@@ -121,7 +120,7 @@ class _Manifest:
                     self.files.add(entry)
 
     @classmethod
-    def read(cls, path: Path) -> _Manifest | None:
+    def read(cls, path: Path) -> Self | None:
         return cls(path.read_text(encoding="utf-8", errors="replace").splitlines()) if path.is_file() else None
 
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """SemanticKITTI `.label` files: one uint32 per point, and the class for each label."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

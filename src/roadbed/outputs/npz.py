@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scans with their ground and occupancy as compressed NumPy archives: plain arrays only, read back by `np.load`."""
 
-from __future__ import annotations
-
 import zipfile
 from dataclasses import fields
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Binary PCD files with every channel of a scan in its own type, and the label of each point."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

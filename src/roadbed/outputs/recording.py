@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results of a run as files: configuration, layers and labels per frame, objects, and the report."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated sequence as a SemanticKITTI-style folder, with its exact truth."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path

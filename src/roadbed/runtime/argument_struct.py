@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arguments of a frame as C structures that kernels read."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from struct import Struct

@@ -4,8 +4,6 @@
 Algorithms use `Backend` only; `opencl.py` and `cuda.py` implement it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ The outcome is cached by driver, driver version, compiler options and program te
 one file read. The child is this module, run with `python -m`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """8-connected components of cells on a grid, numbered by their first cell."""
 
-from __future__ import annotations
-
 from roadbed.kernels.jit import inlined, inner
 
 

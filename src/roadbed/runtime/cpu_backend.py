@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CPU as a backend, and the check that its kernels do not run in a forked process."""
 
-from __future__ import annotations
-
 import os
 import platform
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CUDA devices of this machine, through CuPy."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from roadbed.runtime.device import Device

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA graphs: launches captured from a stream, with branches, and events in the stream."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, NamedTuple

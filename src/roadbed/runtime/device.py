@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One accelerator and the properties that kernels are compiled for."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of devices as one-line messages."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from roadbed.core.errors import DeviceError

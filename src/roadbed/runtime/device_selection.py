@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists accelerators and opens the one that a stage runs on."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterable, Sequence
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs several command graphs with one call of the driver."""
 
-from __future__ import annotations
-
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph, Concurrent
 

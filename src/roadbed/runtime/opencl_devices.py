@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The OpenCL devices of this machine, through PyOpenCL."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results in one device buffer: neighbours in it are copied to the host together."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -5,8 +5,6 @@ Counter (index, frame, stream, 0), key (seed, 0), words of 32 bits; draws are th
 `philox_cpu.py` and `philox.cl` implement it with the constants below.
 """
 
-from __future__ import annotations
-
 import math
 from types import MappingProxyType
 

@@ -5,8 +5,6 @@
 There are no branches, so that LLVM vectorises loops over draws.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

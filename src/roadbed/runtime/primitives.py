@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fill, copy, exclusive scan and stable sort by cell, for any backend."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

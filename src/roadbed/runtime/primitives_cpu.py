@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Functions that CPU kernels of several methods share."""
 
-from __future__ import annotations
-
 import math
 
 from roadbed.kernels.jit import inlined, inner

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device program: kernel files of the package, compile-time definitions and structures shared with Python."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

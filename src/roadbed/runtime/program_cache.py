@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files in the user's cache folder: built device programs, and which programs crash a driver's compiler."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 from collections.abc import Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One sweep of one sensor: a ray per firing against ground and solids, then the errors of a real scanner."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Truth per cell: the ground under a node, the object in a cell, and which cells a scan saw."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

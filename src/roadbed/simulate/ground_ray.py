@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Intersection of a ray with the ground: bounds per square metre skip most of the ray, then the surface is searched."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The terrain's layers, evaluated by compiled code: height and gradient."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

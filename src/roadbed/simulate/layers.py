@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Layers of a terrain: each adds a height with a closed form around the road's centreline."""
 
-from __future__ import annotations
-
 from dataclasses import astuple, dataclass
 from typing import ClassVar
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motion of objects and the ego vehicle: smooth paths on the plane, poses on the ground, odometry with errors."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

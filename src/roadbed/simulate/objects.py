@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static and moving objects: composites of boxes, cylinders and ellipsoids with real dimensions."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counter-based random numbers: each draw is a function of its key, so neither order nor thread count matters."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated sequence of a rig in a scene: frame i is the same scan and truth in any order of access."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes, cylinders and ellipsoids as arrays, a grid over them, and where a ray meets them."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ground as a sum of layers around a road: each layer has a closed-form height and gradient."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field

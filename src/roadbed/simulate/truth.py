@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground truth: per point, per object, and per cell of any grid in any frame."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any

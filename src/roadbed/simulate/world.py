@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scene at an instant: terrain, solids and their motion, ready for casting."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -91,7 +91,8 @@ def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
 
 
 def _find(fields: Mapping[str, NDArray], name: str) -> str | None:
-    return next((key for key in fields if key.lower() == name), None)
+    """The field of this name in any case; CloudCompare writes `scalar_` in front of it."""
+    return next((key for key in fields if key.lower().removeprefix("scalar_") == name), None)
 
 
 def _take(fields: dict[str, NDArray], names: tuple[str, ...]) -> NDArray | None:

@@ -23,6 +23,7 @@ _BUILT_IN = {
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
     "pcap": "roadbed.sources.sensors.pcap:PcapSource",
+    "osf": "roadbed.sources.sensors.osf:OsfSource",
     "argoverse": "roadbed.sources.datasets.argoverse:ArgoverseSource",
     "nuscenes": "roadbed.sources.formats.bin:NuScenesSource",
     "pcd": "roadbed.sources.formats.pcd:PcdSource",
@@ -72,8 +73,8 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from None
     if ":" not in path and not Path(path).exists():
         raise InputError(f"{path}: no such file or folder")
-    if path.lower().endswith(".osf"):
-        raise InputError(f"{path}: Ouster OSF is not read; convert it: ouster-cli source FILE.osf save FILE.pcap")
+    if path.lower().endswith(".e57"):
+        raise InputError(f"{path}: E57 is not read; convert it to LAS with CloudCompare or pdal translate")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")
 
 

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer: a web page that shows a source, served until it is stopped."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any
+from typing import Any, Self
 
 from roadbed.config import Config
 from roadbed.io.web_guard import Guard, is_loopback, reachable_name
@@ -106,7 +104,7 @@ class Viewer:
             self._server.stop()
         self._relay.close()
 
-    def __enter__(self) -> Viewer:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Colours of the cloud and their legends, as HTML for the panel."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from html import escape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The panel of the page: status, playback, display options, the picked point."""
 
-from __future__ import annotations
-
 from html import escape
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tunable parameters, read from the configuration models."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import reduce

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The clicked point and its properties."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Playback: one thread runs the pipeline; other threads set the target frame and the parameters."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs single frames with their history: the frames before are processed first where the pipeline has not seen them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scans by number, from a recording or from a source that is still running."""
 
-from __future__ import annotations
-
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sliders for the parameters: each change reruns the current frame; the configuration can be saved as YAML."""
 
-from __future__ import annotations
-
 import threading
 from html import escape
 from pathlib import Path

@@ -30,7 +30,7 @@ JOBS = {
     "ground": ("ground.stcrf", "ground.visibility"),
     "occupancy": ("occupancy",),
     "simulator": ("simulate",),
-    "mounting": ("ground.mounting", "ground.ego"),
+    "mounting": ("ground.mounting", "ground.cloud", "ground.ego"),
     "variance": ("ground.variance",),
     "pictures": ("outputs.images",),
     "files": ("sources",),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The warm-up workload: each job calls every kernel of its part of the package once, on synthetic input."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +13,8 @@ from roadbed.config import Config, OccupancyConfig
 from roadbed.core.frames import GroundFrame, Label, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.ground import GroundFilter
+from roadbed.ground.cloud.origin import density_fall
+from roadbed.ground.cloud.origin_cpu import hidden_share
 from roadbed.ground.mounting.estimator import MountingEstimator
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.occupancy import OccupancyFilter
@@ -55,11 +55,13 @@ def variance() -> None:
 
 
 def mounting() -> None:
-    """A level sensor and an upside-down one: both searches of the estimator."""
+    """A level sensor and an upside-down one: both searches of the estimator; and whether it is at the origin."""
     estimator = MountingEstimator(Config().ground.mounting)
     points = _scan(0).points
     estimator.track(points)
     estimator.estimate(points * np.array([1, -1, -1], np.float32))
+    density_fall(points.T.copy())
+    hidden_share(points.T.copy())
 
 
 def occupancy() -> None:

@@ -169,8 +169,15 @@ def test_a_sensor_that_does_not_turn_ends_its_scans():
 
 def test_captures_and_files_that_are_refused(tmp_path):
     cases = {
-        "robosense": (b"\x55\xaa\x05\x0a" + bytes(1244), "found packets of a RoboSense, which are not read; record"),
-        "pandar128": (b"\xee\xff\1\3" + bytes(857), "found packets of a Hesai other than Pandar40P, Pandar64"),
+        "robosense": (b"\x55\xaa\x05\x0a" + bytes(1244), r"a RoboSense \(RS-16, RS-32 or Bpearl\), which are not read"),
+        "helios": (b"\x55\xaa\x05\x5a" + bytes(1244), r"a RoboSense \(Helios, Ruby, RS-80 or RS-128\), which are not"),
+        "pandar128": (b"\xee\xff\1\4\0\0\x80\2" + bytes(853), r"a Hesai Pandar128 of 128 beams \(protocol 1.4; read"),
+        "xt16": (b"\xee\xff\6\1\0\0\x10\x08" + bytes(560), r"PandarXT-16 of 16 .*; record PointCloud2 by its driver"),
+        "later": (
+            b"\xee\xff\x09\1\0\0\x20\x08" + bytes(560),
+            r"a Hesai of 32 beams \(protocol 9.1; read are Pandar40P",
+        ),
+        "ouster": (bytes(24896), r"UDP packets \(1 of 24896 bytes\), as an Ouster sends, .* Ouster with \?metadata="),
     }
     for name, (payload, message) in cases.items():
         (tmp_path / f"{name}.pcap").write_bytes(capture([payload]))

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ego mask on an accelerator: points on the ego vehicle become missing returns, and the host gets the mask."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

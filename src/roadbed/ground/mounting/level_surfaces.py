@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32, Float64
+from roadbed.core.geometry import Float32
 
 _RADIUS, _COLUMN, _LAYER = 15.0, 0.25, 0.05  # m around the sensor, and size of the boxes that are counted
 _FEWEST_COLUMNS = 20  # of a surface
@@ -109,31 +109,34 @@ def _flat_columns(points: Float32) -> Float32:
     return lowest[highest[:, 2] - lowest[:, 2] < _ON]
 
 
-def column_numbers(points: Float32 | Float64, radius: float, size: float) -> NDArray[np.int64]:
+def column_numbers(x: Float32, y: Float32, radius: float, size: float) -> NDArray[np.int64]:
     """(N,) number of the column, `size` metres wide, that each point lies in; all are within `radius` metres."""
-    column, row = np.floor((points[:, :2] + radius) / size).astype(np.int64).T
+    column, row = (np.floor((along + radius) / size).astype(np.int64) for along in (x, y))
     return column * int(2 * radius / size) + row
 
 
 def extremes_by_column(points: Float32, radius: float, size: float) -> tuple[Float32, Float32]:
     """(n, 3) the lowest and the highest point of each column that has any."""
-    number = column_numbers(points, radius, size)
+    number = column_numbers(points[:, 0], points[:, 1], radius, size)
     order = np.lexsort((points[:, 2], number))
     _, first, count = np.unique(number[order], return_index=True, return_counts=True)
     return points[order[first]], points[order[first + count - 1]]
 
 
-def why_not_ground(points: Float64) -> str:
+def why_not_ground(points: Float32) -> str:
     """Why the plane z = 0 of these points, best `thinned`, is hardly the ground; empty where there is no reason.
 
     Ground is seen between structures, and few returns lie below it. The lowest ring of beams on walls and furniture
     also forms a plane, and so does a table top with the floor below it.
     """
-    near = points[np.hypot(points[:, 0], points[:, 1]) < _RADIUS]
-    height, number, side = near[:, 2], column_numbers(near, _RADIUS, _COLUMN), int(2 * _RADIUS / _COLUMN)
+    x, y, height = points.T.copy()
+    near = np.flatnonzero(np.hypot(x, y) < _RADIUS)
+    height, number, side = height[near], column_numbers(x[near], y[near], _RADIUS, _COLUMN), int(2 * _RADIUS / _COLUMN)
 
     def columns(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        return np.bincount(number[chosen], minlength=side * side) > 0
+        found = np.zeros(side * side, np.bool_)
+        found[number[chosen]] = True
+        return found
 
     on = columns(np.abs(height) < _ON)
     limit = _LARGEST_SHARE * np.count_nonzero(on)
@@ -157,15 +160,16 @@ def thinned(points: Float32, most: int = _POINTS) -> Float32:
 def axis_up_instead(points: Float32) -> str:
     """Where the points form a closed room that is clearly lower along x or y than along z: a note that this axis may
     point up, as in scans of phones; else empty. Corridors, longer than three times their width, are left out."""
-    chosen = thinned(points)
-    chosen = chosen[np.isfinite(chosen).all(axis=1) & (chosen != 0).any(axis=1)]
-    if len(chosen) < _FEWEST_COLUMNS:
+    x, y, z = rows = thinned(points).T.copy()
+    usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0) | (y != 0) | (z != 0))
+    size = np.empty(3)
+    if np.count_nonzero(usable) < _FEWEST_COLUMNS:
         return ""
-    first, last = np.quantile(chosen, [0.005, 0.995], axis=0)
-    for outside in (chosen < first + _WALL, chosen > last - _WALL):
-        if (outside.mean(axis=0) < _WALL_SHARE).any():
+    for axis, along in enumerate(row[usable] for row in rows):
+        first, last = np.quantile(along, [0.005, 0.995])
+        if min(np.mean(along < first + _WALL), np.mean(along > last - _WALL)) < _WALL_SHARE:  # in the open: mostly at x
             return ""
-    size = last - first
+        size[axis] = last - first
     axis = int(np.argmin(size[:2]))
     if size[axis] > _LOWER * size[2] or size[1 - axis] > _LONGER * size[axis]:
         return ""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Independent scans, several at a time on one device; transfers overlap with kernels."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TypeVar

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device memory of the STCRF: allocated once per configuration, grown with the scans."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

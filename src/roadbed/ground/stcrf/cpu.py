@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The STCRF's engine on the CPU: buffers that are allocated once, and the Numba kernels that fill them."""
 
-from __future__ import annotations
-
 import math
 from functools import cache, lru_cache
 

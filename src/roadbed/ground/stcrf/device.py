@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The STCRF's engine on an accelerator: a recorded sequence of kernels per kind of frame, for one or several scans."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground as a spatio-temporal conditional random field (Rummelhard et al., IV 2017): one scan, step by step."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial

@@ -4,8 +4,6 @@
 CPU kernels import these names; device kernels get the same names as definitions, and the frame as a C structure.
 """
 
-from __future__ import annotations
-
 from types import MappingProxyType
 
 import numpy as np

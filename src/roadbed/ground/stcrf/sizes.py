@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that follow from a configuration (nodes, pillars, cells), the same for every engine."""
 
-from __future__ import annotations
-
 import math
 
 from roadbed.config.ground import GroundConfig

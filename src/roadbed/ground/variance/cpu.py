@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engine of the grid-variance method on the CPU."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engine of the grid-variance method on an accelerator: one kernel per phase of the report. Labels equal the CPU's."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -4,8 +4,6 @@
 Each scan is segmented by itself, in the axes of its points: neither the mounting nor odometry is used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any, Protocol

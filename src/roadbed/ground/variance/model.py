@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constants, argument struct and device program of the grid-variance method, shared by the CPU and devices."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

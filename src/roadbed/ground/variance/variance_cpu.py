@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Grid variance on the CPU, without fast math: every backend gives the same cells and labels. Twin: variance.cl."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -7,8 +7,6 @@ ground, so that the surface itself separates them: there the filter is not used.
 low sensor on an even floor, where objects of a few centimetres differ from the ground.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.device_arrays import to_host

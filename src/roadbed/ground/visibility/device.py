@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The occlusion filter on an accelerator."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.ground.engine import SensorViews

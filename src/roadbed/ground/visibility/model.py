@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constants of the occlusion filter, shared by the CPU and devices, and its device program."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 from typing import NamedTuple

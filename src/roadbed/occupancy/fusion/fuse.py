@@ -5,8 +5,6 @@ Evidence is used once: a grid's probabilities enter at the first step after its 
 only its observedness stays, fading with age, so that between two scans its cells still count as observed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels that fuse the sensors' grids cell by cell. Shapes: (sensors, cells) in, (cells,) out."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Multi-sensor fusion on an accelerator: one launch fuses the reports and the last observedness of silent sensors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

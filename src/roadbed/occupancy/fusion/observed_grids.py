@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The last observedness of every sensor, and how the grid has moved since; the same for CPU and devices."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container
 from dataclasses import dataclass

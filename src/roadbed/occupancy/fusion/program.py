@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device program of the fusion, and the records that describe a step and its sensors to its kernel."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.occupancy.fusion import model

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter's state as the CPU kernels pass it on. Layers have the shape (rows, columns), indexed [y][x]."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ class Masses(NamedTuple):
     known_free: Float32  # s in which the cell was seen free, decaying while it is hit
 
     @classmethod
-    def of(cls, layers: Float32) -> Masses:
+    def of(cls, layers: Float32) -> Self:
         """Views of an array (5, rows, columns)."""
         return cls(*layers)
 
@@ -42,12 +40,12 @@ class Velocities(NamedTuple):
     moving: NDArray[np.bool_]  # by the cell's own velocity, before its neighbours are compared
 
     @classmethod
-    def unknown(cls, shape: tuple[int, int]) -> Velocities:
+    def unknown(cls, shape: tuple[int, int]) -> Self:
         mean, covariance = (np.full((*shape, count), np.nan, np.float32) for count in (2, 3))
         return cls(np.zeros(shape, np.float32), mean, covariance, np.zeros(shape, np.bool_))
 
     @classmethod
-    def empty(cls, shape: tuple[int, int]) -> Velocities:
+    def empty(cls, shape: tuple[int, int]) -> Self:
         """Uninitialised, for a kernel to fill."""
         mean, covariance = (np.empty((*shape, count), np.float32) for count in (2, 3))
         return cls(np.empty(shape, np.float32), mean, covariance, np.empty(shape, np.bool_))
@@ -67,7 +65,7 @@ class Particles(NamedTuple):
     origin: NDArray[np.int32]  # the cell it came from in this step
 
     @classmethod
-    def zeros(cls, capacity: int) -> Particles:
+    def zeros(cls, capacity: int) -> Self:
         x, y, vx, vy, mass, tested = (np.zeros(capacity, np.float32) for _ in range(6))
         age, cell, origin = (np.zeros(capacity, np.int32) for _ in range(3))
         return cls(x, y, vx, vy, mass, age, tested, cell, origin)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels for newborn particles: their cells and velocities."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter's memory on a device: what an observation is read from, and the state that stays there."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +32,7 @@ class ObservationBuffers:
     velocity: Any  # float32 (components, 2)
 
     @classmethod
-    def zeros(cls, backend: Backend, cells: int) -> ObservationBuffers:
+    def zeros(cls, backend: Backend, cells: int) -> Self:
         zeros = backend.zeros
         # Connected hits do not touch: of four cells at most one begins a component.
         components = cells // 4 + cells // 2 + 2

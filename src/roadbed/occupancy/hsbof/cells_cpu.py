@@ -4,8 +4,6 @@
 Masses per cell: S static, D dynamic, E empty, U unknown = 1 - S - D - E. Grids are float32 of shape (rows, columns).
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ particles, and U = 1 - S - D - E unknown.
 The steps follow Rakotovao et al. 2015, section 2; docs/occupancy.md says where and why the default goes further.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@
 A step is a recorded sequence of launches over the capacity of what it works on: nothing returns to the host within it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from dataclasses import replace

@@ -4,8 +4,6 @@
 Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born` is newborn dynamic mass.
 """
 
-from __future__ import annotations
-
 from roadbed.kernels.jit import njit
 from roadbed.occupancy.hsbof.model import (
     ARRIVAL_CEILING,

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter: its constants, and its parameters in the form the kernels take. Rates are per RATE_STEP seconds."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 from roadbed.config.occupancy import OccupancyConfig, OccupancyRule
 from roadbed.occupancy.model import SUBCELLS
@@ -104,7 +102,7 @@ class BirthRule(NamedTuple):
     ego_x: float = 0.0  # m/s, velocity of the ego vehicle
     ego_y: float = 0.0
 
-    def on_grid(self, spacing: float) -> BirthRule:
+    def on_grid(self, spacing: float) -> Self:
         return self._replace(seed_cells=max(1, round(_SEED_RADIUS / spacing)))
 
 
@@ -158,7 +156,7 @@ class FilterModel:
     registered_floor: float = 0.1  # weight of a particle far from it, against 1 on it
 
     @classmethod
-    def of(cls, config: OccupancyConfig) -> FilterModel:
+    def of(cls, config: OccupancyConfig) -> Self:
         """The configuration without the rules that are switched off."""
         own, off = config.filter, config.without
 
@@ -196,7 +194,7 @@ class MotionRule(NamedTuple):
     diffusion: float  # m, q_x
 
     @classmethod
-    def of(cls, model: FilterModel, dt: float) -> MotionRule:
+    def of(cls, model: FilterModel, dt: float) -> Self:
         scale = math.sqrt(RATE_STEP / dt) if dt > 0 else 0.0
         acceleration, at_rest = model.acceleration * scale, model.acceleration_at_rest * scale
         per_speed2 = model.acceleration_per_speed2 * scale
@@ -246,7 +244,7 @@ class CellRules(NamedTuple):
     registered_floor: float
 
     @classmethod
-    def of(cls, model: FilterModel, dt: float, spacing: float, layered: bool = True) -> CellRules:
+    def of(cls, model: FilterModel, dt: float, spacing: float, layered: bool = True) -> Self:
         """Shares and times are taken over as they are; rates are scaled to the time step."""
         steps = dt / RATE_STEP
 

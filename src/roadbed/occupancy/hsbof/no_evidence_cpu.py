@@ -5,8 +5,6 @@ Cells are processed in blocks that are copied to one array first: the compiler t
 and turns the loop without branches into vector instructions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged

@@ -4,8 +4,6 @@
 Positions are metres from the grid's lower left corner, velocities metres per second along the grid's axes.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import inlined, merged, njit

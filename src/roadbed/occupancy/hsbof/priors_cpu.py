@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels that move layers to the present grid: float32 arrays (layers, rows, columns)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter's device program, and the records that its kernels share with the host."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

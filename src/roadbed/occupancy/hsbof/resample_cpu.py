@@ -4,8 +4,6 @@
 Masses are counted in units of 1 / MASS_UNIT, so that sums and draws do not depend on the order of additions.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import inlined

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels that estimate each cell's velocity from its particles, and decide which cells move."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.kernels.jit import merged, njit

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records and arrays that the kernels of objects pass on together."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +41,7 @@ class MovingLayers(NamedTuple):
     static: Float32
 
     @classmethod
-    def of(cls, velocity: Float32, covariance: Float32, surface: NDArray[np.uint16], *others: Float32) -> MovingLayers:
+    def of(cls, velocity: Float32, covariance: Float32, surface: NDArray[np.uint16], *others: Float32) -> Self:
         """From layers (rows, columns, ...), in this order."""
         flat = (layer.reshape(-1) for layer in others)
         return cls(velocity.reshape(-1, 2), covariance.reshape(-1, 3), surface.reshape(-1), *flat)

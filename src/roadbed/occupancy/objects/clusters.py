@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving cells of one frame grouped into clusters: one car is one cluster, whatever part of it is seen."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

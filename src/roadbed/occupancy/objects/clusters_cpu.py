@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Numba kernels that group the moving cells of one frame into clusters, with their velocity, returns and boxes."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

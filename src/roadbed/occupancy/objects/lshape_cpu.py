@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Numba kernels that fit a rectangle to the visible part of an object: mostly two of its sides, an L."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How moving cells become objects, and how objects are tracked: the constants, in the form the kernels take."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from roadbed.config.occupancy import OccupancyConfig
 
@@ -21,7 +19,7 @@ class ClusterRule(NamedTuple):
     body_gap: float = 1.5  # m between parts of one body that move alike
 
     @classmethod
-    def of(cls, config: OccupancyConfig, spacing: float) -> ClusterRule:
+    def of(cls, config: OccupancyConfig, spacing: float) -> Self:
         objects = config.objects
         size = objects.body_length, objects.body_width
         rule = cls(max(1, round(_JOIN / spacing)), objects.min_cells, *size, objects.keep)
@@ -39,7 +37,7 @@ class TrackRule(NamedTuple):
     velocity_variance: float = 0.6**2  # m^2/s^2, common error of the cells of an object
 
     @classmethod
-    def of(cls, config: OccupancyConfig) -> TrackRule:
+    def of(cls, config: OccupancyConfig) -> Self:
         objects, without = config.objects, config.without
         size = (0.0, 0.0) if "vehicle_size" in without else (objects.vehicle_length, objects.vehicle_width)
         rule = cls(objects.keep, *size)

@@ -5,8 +5,6 @@
 A track dies when it was not seen for `keep` seconds, or when its odds are too low.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving objects tracked over time: identity, box, velocity, acceleration and existence."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@
 A cluster without an associated object becomes a new one.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

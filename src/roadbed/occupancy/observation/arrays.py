@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of one sensor's points, polar table and ground that the observation's CPU kernels pass on together."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +36,7 @@ class Located(NamedTuple):
     azimuth: NDArray[np.int32]  # of those bins
 
     @classmethod
-    def empty(cls, count: int) -> Located:
+    def empty(cls, count: int) -> Self:
         ray, cell, weight, low, azimuth = (np.empty(count, np.int32) for _ in range(5))
         slope = np.empty(count, np.float32)
         subcell, on_ground = (np.empty(count, np.uint8) for _ in range(2))
@@ -60,7 +58,7 @@ class Collected(NamedTuple):
     touched: NDArray[np.uint8]  # (cells // TOUCHED + 1,) whether any of so many cells returned a beam
 
     @classmethod
-    def new(cls, rays: int, bins: int, cells: int) -> Collected:
+    def new(cls, rays: int, bins: int, cells: int) -> Self:
         """Empty."""
         table, cover = (np.full(rays * bins, slope, np.float32) for slope in (NO_BEAM, -NO_BEAM))
         hits, ground_seen = np.zeros(cells, np.int32), np.zeros(cells, np.uint8)

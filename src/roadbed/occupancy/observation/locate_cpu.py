@@ -5,8 +5,6 @@ Points are processed in blocks: the loop over a block has no branches and compil
 obstacle weights, which need an exponential, are computed one by one.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

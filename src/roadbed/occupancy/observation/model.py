@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inverse sensor model: its constants, and its parameters in the form the kernels take."""
 
-from __future__ import annotations
-
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -74,7 +72,7 @@ class SensorModel(NamedTuple):
     underpass: float = 0.0  # weight of beams that passed beneath something
 
     @classmethod
-    def of(cls, whole: Config, spacing: float, reach: float, points: int) -> SensorModel:
+    def of(cls, whole: Config, spacing: float, reach: float, points: int) -> Self:
         """Of a sensor `reach` metres from the farthest cell that returned `points` beams; with few it is sparse."""
         config, without = whole.occupancy.observation, whole.occupancy.without
         range_bins, few = cls.kind(config, spacing, reach, points)

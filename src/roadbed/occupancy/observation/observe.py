@@ -5,8 +5,6 @@ A beam that passes low over a cell shows that it is free, one that passes high s
 ground and the clearance is an obstacle. No beam passes behind an obstacle, so its shadow stays unknown.
 """
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

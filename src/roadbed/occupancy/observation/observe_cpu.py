@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Numba kernels of the observation grid: points to polar table and cell counts."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The observation grids of a scan's sensors on an accelerator, equal to the CPU's: all sensors in the same launches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

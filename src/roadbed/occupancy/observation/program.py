@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device program of the observation, and the record that describes one sensor's view of the grid to its kernels."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -5,8 +5,6 @@ Cells are processed in blocks. Loops without branches over one array with consta
 instructions; table lookups and exponentials run between them.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

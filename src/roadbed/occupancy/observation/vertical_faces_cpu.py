@@ -4,8 +4,6 @@
 A sensor of few layers sees little road; returns above each other in one polar bin are a vertical face, not road.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -92,6 +92,7 @@ class RegistrationRule(NamedTuple):
     extent: float  # cells
     least_extent: float  # cells
     partner_extent: float  # cells
+    without_overlap: int  # 1: a component may have left its former place altogether
     points: int
     fewest_points: int
     reach: float  # subcells
@@ -127,6 +128,8 @@ class RegistrationRule(NamedTuple):
             "extent": model.extent / spacing,
             "least_extent": model.fast_extent / spacing if fast else 0.0,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
+            # A fast object is longer than its way to the next scan; pieces of a guard rail replace each other on it.
+            "without_overlap": int(not fast),
             "fewest_points": _FEWEST_POINTS,
             "reach": reach,
             "reach_per_extent": _REACH_PER_EXTENT * SUBCELLS,

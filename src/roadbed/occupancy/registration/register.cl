@@ -220,7 +220,7 @@ FUNCTION Compared compared_of(GLOBAL const RegistrationPass *pass, GLOBAL const 
 FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scratch, LOCAL int *shared) {
     GLOBAL const RegistrationPass *pass = c->pass;
     GLOBAL const int *box = s->boxes + BOX * k;
-    int partner = -1, last = reach_of(pass, box) / SUBCELLS;
+    int partner = -1, last = pass->without_overlap ? reach_of(pass, box) / SUBCELLS : 0;
     for (int reach = 0; partner < 0 && reach <= last; reach += max(last, 1))  // what moved further than its own length
         partner = partner_of(pass, s->labels, s->old_labels, box, k, reach, shared);
     if (partner < 0 || extent_of(s->old_boxes + BOX * partner) > pass->partner_extent) return 0;

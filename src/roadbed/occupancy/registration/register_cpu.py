@@ -262,7 +262,7 @@ def set_velocity(velocity, k, dx, dy, rule):
 def matched_points(cells, now, old, transform, voting, points, rule):
     """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
-    if partner < 0:
+    if partner < 0 and rule.without_overlap:
         reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
         partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
     if partner < 0:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run as an animation: GIF always, MP4 where ffmpeg is installed."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by map panels: bare axes, a scale bar, a legend of colours, texts that do not overlap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from math import floor, log10
 from typing import Any

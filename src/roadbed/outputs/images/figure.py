@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of a frame: all panels, and the overview in three steps."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Frames in notebooks: a line of facts and an image inside the page."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from dataclasses import dataclass
 from html import escape

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One set of colours for images, report and viewer, from Okabe and Ito's palette for colour-blind readers."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 

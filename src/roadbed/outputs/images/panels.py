@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One function per panel: each draws a frame's subject on matplotlib axes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

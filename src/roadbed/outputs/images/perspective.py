@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small 3D renderer: points, lines and surfaces in perspective, with a depth buffer, without a display."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three views in perspective: the raw cloud, the ground found in it, and the occupancy with moving objects."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -38,7 +36,7 @@ def ground_view(ground: GroundFrame, camera: Camera, size: tuple[int, int], with
     canvas = Canvas(*size, camera)
     canvas.points(ground.points_grid, palette.label_colours(ground.label))
     segments, certainty = mesh_edges(ground)
-    canvas.lines(segments, _faded(palette.SURFACE, certainty), nearer=0.0)
+    canvas.lines(segments, faded(palette.SURFACE, certainty), nearer=0.0)
     if with_vehicle:
         _draw_vehicle(canvas, ground)
     return canvas.image()
@@ -116,7 +114,7 @@ def _draw_columns(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame
         canvas.points(points, shaded, size=spacing / 2, largest=16)
 
 
-def _faded(colour: str, certainty: Float64) -> Image:
+def faded(colour: str, certainty: Float64) -> Image:
     """A colour that goes to white where the surface is uncertain."""
     strength = np.clip(certainty, 0, 1)[:, None]
     return (palette.rgb(colour) * strength + 255 * (1 - strength)).astype(np.uint8)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The vehicle in a frame, as an outline and as points, and the height of the surface anywhere."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.frames import GroundFrame

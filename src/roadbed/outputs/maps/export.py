@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Exports a map: all products, or those asked for, into a folder of results."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Origin and projection of a map."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from roadbed.core.errors import ConfigError

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """GeoTIFF, one tile of the map at a time: memory does not grow with the map. Beyond 4 GB it is a BigTIFF."""
 
-from __future__ import annotations
-
 import struct
 import zlib
 from typing import IO, Any

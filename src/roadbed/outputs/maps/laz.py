@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points of a map as LAZ, a tile at a time, to the millimetre."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The surface as triangles, tile by tile, in a PLY file."""
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 from collections.abc import Iterator

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The image and YAML that Nav2's map server loads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

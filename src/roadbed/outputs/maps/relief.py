@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hill-shaded image of a map with contour lines."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

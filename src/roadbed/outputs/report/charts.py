@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Charts as inline SVG: they scale, print, and follow the page's light or dark colours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 from itertools import cycle

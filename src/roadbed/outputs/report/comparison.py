@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report on two configurations: both results of each frame under one slider, and the numbers next to each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from html import escape
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fills the page of the report; every value from outside is escaped."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Title and images of a report that was written before."""
 
-from __future__ import annotations
-
 import binascii
 import html
 import json

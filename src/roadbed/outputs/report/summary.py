@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Settings and results of a run, collected frame by frame for the report."""
 
-from __future__ import annotations
-
 import os
 import platform
 import sys

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PointCloud2 from scans; results are added to the fields of an input cloud, whose bytes stay as they are."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

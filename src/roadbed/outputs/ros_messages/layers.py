@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Grid layers as grid_map_msgs/GridMap and nav_msgs/OccupancyGrid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

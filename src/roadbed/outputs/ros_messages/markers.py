@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving cells and objects as visualization_msgs/MarkerArray: a line per cell; box, arrow and text per object."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

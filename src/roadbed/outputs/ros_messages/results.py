@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One result as messages by topic: the one list that ROS 1, ROS 2 and bags share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partialmethod

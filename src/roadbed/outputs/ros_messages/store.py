@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages of ROS 1 or ROS 2 as plain dataclasses, made with defaults, and their bytes on the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal
 

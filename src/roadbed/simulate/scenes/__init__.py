@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes by name. The same name, seed and density give the same scene."""
 
-from __future__ import annotations
-
 import math
 
 from roadbed.core.errors import ConfigError

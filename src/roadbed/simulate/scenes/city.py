@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A street with kerbs, side streets, houses, parked and moving cars, people, trees, and a bridge to pass under."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A motorway: three lanes each way, slow traffic at 15 m/s, fast at 30 m/s, guard rails, bridges."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

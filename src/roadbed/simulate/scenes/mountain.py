@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop below it, and a tunnel."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A track over rolling hills and rough ground with a ditch, trees, bushes and stones."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

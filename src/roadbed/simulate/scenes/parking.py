@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A road above a car park on its right; passing cars hide ground that the sensor has seen."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small scenes, each for one test."""
 
-from __future__ import annotations
-
 from math import pi
 
 from roadbed.simulate import objects as o

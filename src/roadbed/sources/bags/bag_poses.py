@@ -30,14 +30,14 @@ class BagPoses:
 
     def __init__(self, reader: BagReader, topic: str | None) -> None:
         """`topic` of odometry or poses; None: use /tf."""
-        self._reader, self._topic = reader, topic
+        self._reader, self.topic = reader, topic
         self._known: dict[str, Trajectory | None] = {}
         self.diagnostics: list[str] = []
 
     def of(self, frame: str) -> Trajectory | None:
         """The poses of sensor frame `frame`; None where the bag has none."""
         if frame not in self._known:
-            self._known[frame] = self._of_transforms(frame) if self._topic is None else self._of_odometry(frame)
+            self._known[frame] = self._of_transforms(frame) if self.topic is None else self._of_odometry(frame)
         return self._known[frame]
 
     def mounting(self, frame: str) -> Pose | None:
@@ -58,19 +58,19 @@ class BagPoses:
             self.diagnostics.append(
                 f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
                 f"(frames that exist: {_listed(self._fixed.frames)}): "
-                f"the poses of {self._topic} are used as the sensor's"
+                f"the poses of {self.topic} are used as the sensor's"
             )
         return trajectory if T_body_sensor is None else trajectory.of_sensor(T_body_sensor)
 
     @cached_property
     def _odometry(self) -> tuple[str, Trajectory] | None:
         """The child frame of the odometry, and its poses."""
-        links = [link for link in self._reader.connections if link.topic == self._topic and link.msgtype in POSE_TYPES]
+        links = [link for link in self._reader.connections if link.topic == self.topic and link.msgtype in POSE_TYPES]
         poses: list[Pose] = []
         times: list[float] = []
         body = ""
         for stamp, message in self._reader.messages(links):
-            where = f"{self._reader.path}: {self._topic} message {len(poses)}"
+            where = f"{self._reader.path}: {self.topic} message {len(poses)}"
             with foreign_errors(where, "pose"):
                 try:
                     poses.append(message_pose(message))
@@ -80,7 +80,7 @@ class BagPoses:
                 body = str(getattr(message, "child_frame_id", ""))
         if not poses:
             return None
-        return body, make_trajectory(poses, times, f"{self._reader.path}: {self._topic}")
+        return body, make_trajectory(poses, times, f"{self._reader.path}: {self.topic}")
 
     def _of_transforms(self, frame: str) -> Trajectory | None:
         for (parent, child), found in self._moving.items():

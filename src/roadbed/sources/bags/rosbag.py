@@ -75,6 +75,7 @@ class RosbagSource(Source):
         return {
             "topics": [{"name": name, "type": kind, "messages": n} for (name, kind), n in sorted(topics.items())],
             "topic": self.topic,
+            "odometry": (self._poses.topic or "/tf") if self._poses is not None and self.sequential else None,
             "frames": sorted(set(self._scans.frames())),
             "transforms": self._transforms.listed(),
         }

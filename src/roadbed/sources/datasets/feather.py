@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError, missing_extra
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
+from roadbed.io.flatbuffers import Table
 from roadbed.io.foreign import foreign_errors
 
 _MAGIC = b"ARROW1"
@@ -48,7 +49,7 @@ def _claims(raw: bytes) -> Iterator[int]:
     if raw[: len(_MAGIC)] != _MAGIC or raw[-len(_MAGIC) :] != _MAGIC:
         raise ValueError(f"found {raw[:6]!r} ... {raw[-6:]!r}, expected {_MAGIC!r} at both ends")
     (length,) = struct.unpack_from("<i", raw, len(raw) - 10)
-    footer = _Table.root(raw, len(raw) - 10 - length)
+    footer = Table.root(raw, len(raw) - 10 - length)
     for field in (2, 3):  # dictionaries, record batches
         for block in footer.structures(field, 24):
             offset, metadata, _ = struct.unpack_from("<qi4xq", raw, block)
@@ -57,7 +58,7 @@ def _claims(raw: bytes) -> Iterator[int]:
 
 def _claims_of_batch(raw: bytes, offset: int, metadata: int) -> Iterator[int]:
     starts_with_mark = struct.unpack_from("<I", raw, offset)[0] == 0xFFFFFFFF
-    message = _Table.root(raw, offset + (8 if starts_with_mark else 4))
+    message = Table.root(raw, offset + (8 if starts_with_mark else 4))
     batch = message.table(2)
     if message.number(1, "<B") == _DICTIONARY_BATCH and batch is not None:
         batch = batch.table(1)
@@ -71,50 +72,3 @@ def _claims_of_batch(raw: bytes, offset: int, metadata: int) -> Iterator[int]:
         if is_compressed and length >= 8:
             (claimed,) = struct.unpack_from("<q", raw, offset + metadata + start)
         yield max(claimed, length)
-
-
-class _Table:
-    """A flatbuffer table: fields are found through its vtable of offsets."""
-
-    def __init__(self, raw: bytes, place: int) -> None:
-        if not 0 <= place < len(raw):
-            raise ValueError(f"a table at byte {place} of {len(raw)}, expected one within the file")
-        self._raw, self._place = raw, place
-        self._fields = place - self._read("<i", place)
-        self._size = self._read("<H", self._fields)
-
-    @classmethod
-    def root(cls, raw: bytes, place: int) -> _Table:
-        return cls(raw, place + struct.unpack_from("<I", raw, place)[0])
-
-    def number(self, field: int, kind: str) -> int:
-        """A scalar; 0 where it is omitted."""
-        place = self._where(field)
-        return self._read(kind, place) if place else 0
-
-    def table(self, field: int) -> _Table | None:
-        place = self._where(field)
-        return _Table(self._raw, place + self._read("<I", place)) if place else None
-
-    def structures(self, field: int, size: int) -> range:
-        """The offsets of the structs of a vector."""
-        place = self._where(field)
-        if not place:
-            return range(0)
-        begin = place + self._read("<I", place)
-        count = self._read("<I", begin)
-        if count * size > len(self._raw):
-            raise ValueError(f"a list of {count} x {size} bytes, expected it within the file")
-        return range(begin + 4, begin + 4 + count * size, size)
-
-    def _where(self, field: int) -> int:
-        entry = 4 + 2 * field
-        if entry + 2 > self._size:
-            return 0
-        offset = self._read("<H", self._fields + entry)
-        return self._place + offset if offset else 0
-
-    def _read(self, kind: str, place: int) -> int:
-        if place < 0:
-            raise ValueError(f"a field at byte {place}, expected it within the file")
-        return int(struct.unpack_from(kind, self._raw, place)[0])

@@ -69,7 +69,8 @@ def _header(data: bytes, where: str) -> tuple[bytes, list[str] | None]:
     names, place = None, 0
     while place < min(len(data), _LONGEST_HEADER):
         end = data.find(b"\n", place) + 1 or len(data)
-        words = data[place:end].translate(_SEPARATORS).decode("utf-8", "replace").strip("\ufeff \t\r\n/#").split()
+        line = data[place:end].decode("utf-8", "replace").strip("\ufeff \t\r\n/#,;")
+        words = re.split("[,;]", line) if re.search("[,;]", line) else line.split()  # names may contain spaces
         if len(words) > 1 and all(map(_is_number, words)):  # a single number counts the points
             return data[place:].translate(_SEPARATORS), names
         found = [_plain_name(word) for word in words]
@@ -89,7 +90,7 @@ def _is_number(word: str) -> bool:
 
 def _plain_name(word: str) -> str:
     """`"X"`, `//X`, `Points_m_XYZ:0`, `Scalar_field` as x, x, x, field."""
-    name = word.strip("\"'/[]()").lower().removeprefix("scalar_")
+    name = word.strip(" \"'/[]()").lower().removeprefix("scalar_").removeprefix("scalar ")
     axis = re.fullmatch(r"(?:points?(?:_m_xyz)?[:_]?)?([xyz012])(?:\[m\]|_m|\(m\))?", name)
     if axis and not name.isdigit():
         return {"0": "x", "1": "y", "2": "z"}.get(axis[1], axis[1])

@@ -20,7 +20,6 @@ from roadbed.io.files import read_text
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.sensors.ouster import field_at
 
-_ROBOSENSE = b"\x55\xaa\x05\x0a"
 _MARK = (b"\xee\xff", b"\xff\xee")
 GPS_PACKET = 512  # bytes of a packet without points
 _SEQUENCE = 4  # bytes at the end of a packet, where they are switched on
@@ -97,14 +96,17 @@ MODELS = (
 )
 
 
-_NAMES = ", ".join(model.name for model in MODELS)
+NAMES = ", ".join(model.name for model in MODELS)
+_HEADER = 12  # bytes with the protocol and the number of beams, of models later than those with other headers
+_OTHERS = {(1, 64): "PandarQT", (1, 128): "Pandar128", (3, 128): "QT128", (4, 128): "AT128", (6, 16): "PandarXT-16"}
 
 
 def not_read(packet: bytes) -> str:
-    """Why a packet of a LiDAR cannot be read; empty for other packets."""
-    brand = f"Hesai other than {_NAMES}" if packet.startswith(_MARK) else ""
-    brand = "RoboSense" if packet.startswith(_ROBOSENSE) else brand
-    return f"found packets of a {brand}, which are not read; record PointCloud2 with its driver" if brand else ""
+    """What the header of a packet says of a Hesai whose packets are not read; empty for other packets."""
+    if not packet.startswith(_MARK[0]) or len(packet) < _HEADER:
+        return ""
+    beams, name = packet[6], _OTHERS.get((packet[2], packet[6]), "")
+    return f"Hesai{name and ' ' + name} of {beams} beams (protocol {packet[2]}.{packet[3]}; read are {NAMES})"
 
 
 def model_of(packet: bytes) -> Model | None:
@@ -164,7 +166,7 @@ def scan_of_packets(packets: list[tuple[float, bytes]], where: str, calibration:
     """One scan of all packets, which a driver has cut into revolutions."""
     for scan in scans_of_packets(packets, where, calibration, cut=False):
         return scan
-    raise InputError(f"{where}: found {len(packets)} packets, none of them of a {_NAMES}")
+    raise InputError(f"{where}: found {len(packets)} packets, none of them of a {NAMES}")
 
 
 def _scan(parts: list[tuple[NDArray, ...]], model: Model, angles: Float64 | None, host: float, where: str) -> Scan:

@@ -35,6 +35,12 @@ class Profile(NamedTuple):
     frame: tuple[str, int] = ("packet", 2)  # where the frame number is: "packet" or "column", and the offset
     status: tuple[str, int] = ("header", 10)  # where the valid bit is: "header" or "footer" of the column, the offset
 
+    def column_bytes(self, beams: int) -> int:
+        return self.column_header + beams * self.pixel + self.column_footer
+
+    def packet_bytes(self, beams: int, columns: int) -> int:
+        return self.packet_header + columns * self.column_bytes(beams) + self.packet_footer
+
 
 _19_BITS, _ALL = 0x0007FFFF, -1
 _SINGLE_RETURN = {"reflectivity": (4, "<u1", _ALL, 0), "intensity": (6, "<u2", _ALL, 0), "near_ir": (8, "<u2", _ALL, 0)}
@@ -60,6 +66,8 @@ PROFILES = {
     ),
 }
 
+PACKET_SIZES = {layout.packet_bytes(beams, 16) for layout in PROFILES.values() for beams in (16, 32, 64, 128)}
+
 
 @dataclass(frozen=True, eq=False)
 class Columns:
@@ -83,15 +91,18 @@ class Ouster:
     T_lidar_beam: Float64  # (4, 4), mm
     T_sensor_lidar: Float64  # (4, 4), mm
     port: int
+    pixel_shift: NDArray[np.int64]  # columns by which each row is moved in images
+    T_body_sensor: Float64  # (4, 4), m; the body whose poses Ouster's tools save
+    serial_number: str
+    model: str
 
     @property
     def packet_bytes(self) -> int:
-        layout = self.profile
-        return layout.packet_header + self.columns_per_packet * self._column_bytes + layout.packet_footer
+        return self.profile.packet_bytes(len(self.altitude), self.columns_per_packet)
 
     @property
     def _column_bytes(self) -> int:
-        return self.profile.column_header + len(self.altitude) * self.profile.pixel + self.profile.column_footer
+        return self.profile.column_bytes(len(self.altitude))
 
     def decode(self, packet: bytes) -> Columns:
         """The columns of a packet of the right size."""
@@ -176,18 +187,19 @@ class FrameAssembler:
     def _scan(self, where: str) -> Scan | None:
         if not self._columns:
             return None
-        number = np.concatenate([part.number for part in self._columns])
-        stamp = np.concatenate([part.stamp for part in self._columns])
-        values = {
-            name: np.concatenate([part.values[name] for part in self._columns]) for name in self._columns[0].values
-        }
-        lag = 1e-9 * (stamp - stamp.max()).astype(np.float64)
-        returns = [
-            _return_fields(self._sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values
-        ]
-        fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
         self.number += 1
-        return scan_from_fields(fields, where, time=self._host, name=f"ouster_{self.number - 1:06d}", sensor="ouster")
+        return scan_of_columns(self._sensor, self._columns, self._host, where, f"ouster_{self.number - 1:06d}")
+
+
+def scan_of_columns(sensor: Ouster, columns: list[Columns], time: float, where: str, name: str) -> Scan:
+    """The returns of some columns; `time` (s) is that of the last one."""
+    number = np.concatenate([part.number for part in columns])
+    stamp = np.concatenate([part.stamp for part in columns])
+    values = {name: np.concatenate([part.values[name] for part in columns]) for name in columns[0].values}
+    lag = 1e-9 * (stamp - stamp.max()).astype(np.float64)
+    returns = [_return_fields(sensor, number, lag, values, which) for which in ("", "2") if f"range{which}" in values]
+    fields = {name: np.concatenate([part[name] for part in returns]) for name in returns[0]}
+    return scan_from_fields(fields, where, time=time, name=name, sensor="ouster")
 
 
 def _return_fields(
@@ -215,8 +227,11 @@ def metadata_file(recording: Path, given: Any = None) -> Ouster | None:
     return read_metadata(read_text(file), str(file)) if given is not None or file.is_file() else None
 
 
-def read_metadata(text: str, where: str) -> Ouster:
-    """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware."""
+def read_metadata(text: str, where: str, packets: bool = True) -> Ouster:
+    """Parse the JSON of /api/v1/sensor/metadata, or the flat JSON of older firmware.
+
+    Without `packets` the profile may be one whose packets are not read.
+    """
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):
@@ -228,16 +243,19 @@ def read_metadata(text: str, where: str) -> Ouster:
     layout = names.get("data_format") or names.get("lidar_data_format") or {}
     names.update(layout if isinstance(layout, dict) else {})
     profile = str(names.get("udp_profile_lidar") or "LEGACY")
-    if profile not in PROFILES:
+    if packets and profile not in PROFILES:
         raise InputError(f"{where}: udp_profile_lidar: found {profile[:60]!r}, expected one of {', '.join(PROFILES)}")
     altitude = _angles(names, "beam_altitude_angles", where)
     azimuth = _angles(names, "beam_azimuth_angles", where)
     if len(altitude) != len(azimuth):
         raise InputError(f"{where}: found {len(altitude)} altitudes and {len(azimuth)} azimuths, expected one per beam")
+    shift = _numbers(names.get("pixel_shift_by_row", np.zeros(len(altitude))), "pixel_shift_by_row", where)
+    if shift.shape != altitude.shape or np.abs(shift).max() > _MOST_COLUMNS:
+        raise InputError(f"{where}: pixel_shift_by_row: found shape {shift.shape}, expected one shift per beam")
     beam = np.eye(4)
     beam[0, 3] = _number(names, "lidar_origin_to_beam_origin_mm", where, 0.0)
     return Ouster(
-        PROFILES[profile],
+        PROFILES.get(profile, PROFILES["LEGACY"]),
         int(_number(names, "columns_per_frame", where, None, _MOST_COLUMNS)),
         int(_number(names, "columns_per_packet", where, 16, 256)),
         altitude,
@@ -245,6 +263,10 @@ def read_metadata(text: str, where: str) -> Ouster:
         _matrix(names, "beam_to_lidar_transform", where, beam),
         _matrix(names, "lidar_to_sensor_transform", where, np.diag([-1.0, -1.0, 1.0, 1.0])),
         int(_number(names, "udp_port_lidar", where, 7502, 65535)),
+        shift.astype(np.int64),
+        _matrix(names, "extrinsic", where, np.eye(4)),
+        str(names.get("prod_sn", ""))[:60],
+        str(names.get("prod_line", ""))[:60],
     )
 
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
@@ -27,6 +28,11 @@ _LARGEST_DATAGRAM = 65_535
 _UDP_HEADER = 8
 _LOOKED_AT = 1000  # datagrams, to find the brand of the sensor
 _MOST_FRAGMENTED = 256  # datagrams that are incomplete at a time
+_ROBOSENSE = {  # by the start of their packets
+    b"\x55\xaa\x05\x0a": "RoboSense (RS-16, RS-32 or Bpearl)",
+    b"\x55\xaa\x05\x5a": "RoboSense (Helios, Ruby, RS-80 or RS-128)",
+    b"\x55\xaa\x5a\xa5": "RoboSense M1",
+}
 
 
 class PcapSource(Source):
@@ -68,6 +74,10 @@ class PcapSource(Source):
     def __iter__(self) -> Iterator[Scan]:
         return starmap(self._placed, enumerate(self._scans))
 
+    def details(self) -> dict[str, Any]:
+        model = self._ouster.model if self._ouster is not None else ""
+        return {"brand": f"{self._brand} {model}".strip()}
+
     def _placed(self, index: int, scan: Scan) -> Scan:
         pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
         return replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
@@ -83,8 +93,10 @@ class PcapSource(Source):
                     return "Velodyne"
                 if hesai.model_of(packet) is not None:
                     return "Hesai"
-                if hesai.not_read(packet):
-                    raise InputError(f"{self.file}: {hesai.not_read(packet)}")
+                if other := _ROBOSENSE.get(packet[:4]) or hesai.not_read(packet):
+                    raise InputError(
+                        f"{self.file}: found packets of a {other}, which are not read; record PointCloud2 by its driver"
+                    )
         return "Velodyne"
 
     def _revolutions(self) -> Iterator[Scan]:
@@ -108,9 +120,19 @@ class PcapSource(Source):
                 f"that its metadata describe"
             )
         raise InputError(
-            f"{self.file}: found no Velodyne data packets, expected packets of {DATA_PACKET} bytes, "
-            f"or ?metadata=FILE.json of an Ouster"
+            f"{self.file}: found {self._sizes()}, expected a Velodyne ({DATA_PACKET} bytes), a Hesai ({hesai.NAMES}), "
+            f"or an Ouster with ?metadata=FILE.json"
         )
+
+    def _sizes(self) -> str:
+        """The most frequent sizes of packets, and whether an Ouster sends such."""
+        with self._open() as capture:
+            sizes = Counter(len(packet) for _, packet in islice(datagrams(capture), _LOOKED_AT))
+        if not sizes:
+            return "no UDP packets"
+        listed = ", ".join(f"{count} of {size} bytes" for size, count in sizes.most_common(3))
+        is_ouster = any(size in ouster.PACKET_SIZES for size, _ in sizes.most_common(3))
+        return f"UDP packets ({listed}), as an Ouster sends" if is_ouster else f"UDP packets ({listed})"
 
     def _velodyne(self, capture: BinaryIO) -> Iterator[Scan]:
         decoder, config = velodyne_decoder(f"reading {self.file}")

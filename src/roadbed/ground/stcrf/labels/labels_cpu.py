@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Labels of a scan in four phases: heights and counters, decisions, votes among neighbours, writing."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

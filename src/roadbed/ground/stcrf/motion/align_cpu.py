@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Alignment: fits the height and tilt of a scan to the prior surface by reweighted least squares. Twin: align.cl."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -6,8 +6,6 @@ The plane of a node is relative to that node, so information is not interpolated
 the target point (F^T P F), then blended, then turned with the vehicle.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -8,8 +8,6 @@ around a stray: there it is one if its ray passed below ground that was seen.
 Twin: isolated.cl.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.geometry import Float32

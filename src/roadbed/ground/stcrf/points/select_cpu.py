@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Pillars inside each node: which points may shape the surface, and the lowest ones for the coarse start."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

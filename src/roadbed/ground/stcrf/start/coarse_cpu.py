@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The coarse start on the CPU: the EM on coarse nodes, from the surface of the last frame or from a level one."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

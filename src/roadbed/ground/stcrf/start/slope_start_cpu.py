@@ -7,8 +7,6 @@ at the lower envelope of all slopes up to the limit, so it does not depend on th
 follows objects that hide the ground. Both are computed, and each region uses the better one. Twin: slope_start.cl.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

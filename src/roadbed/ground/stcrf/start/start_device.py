@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The coarse start on an accelerator: the EM on a lattice of coarse nodes, as one launch if the device allows it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

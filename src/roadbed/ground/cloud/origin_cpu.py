@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+# mypy: ignore-errors
+"""Kernels of the origin test: points per box, and points behind others in the same direction. Points are (3, N)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.numeric import FAST, F
+
+_DIRECTION, _NEARER = 0.25, 0.5  # degrees; share of the range at which the nearer point lies
+_FARTHEST_BOX = 10**6  # boxes from the origin, so that the number of a box fits 64 bits
+_MULTIPLIER = np.int64(0x1E3779B97F4A7C15)  # odd, with mixed bits: it spreads the numbers of neighbouring boxes
+
+
+@njit(cache=True)
+def count_in_boxes(points, reach, size):
+    """For each cubic box of side `size` (m) with points in it: their number, and the sum of their `reach` (N,)."""
+    n, row = points.shape[1], 2 * _FARTHEST_BOX + 1
+    bits = np.int64(math.ceil(math.log2(2 * n + 2)))
+    last = (np.int64(1) << bits) - 1
+    number_at, index_at = np.empty(last + 1, np.int64), np.full(last + 1, np.int32(-1))  # a hash table
+    count, total, boxes = np.zeros(n, np.int32), np.zeros(n), 0
+    for i in range(n):
+        number = np.int64(0)
+        for axis in range(3):
+            box = math.floor(points[axis, i] / size)
+            number = number * row + min(max(box, -_FARTHEST_BOX), _FARTHEST_BOX)
+        slot = ((number * _MULTIPLIER) >> (63 - bits)) & last
+        while index_at[slot] >= 0 and number_at[slot] != number:
+            slot = (slot + 1) & last
+        if index_at[slot] < 0:
+            number_at[slot], index_at[slot] = number, boxes
+            boxes += 1
+        count[index_at[slot]] += 1
+        total[index_at[slot]] += reach[i]
+    return count[:boxes], total[:boxes]
+
+
+@inlined(fastmath=FAST)
+def _angle(dx, dy):
+    """atan2 as in `primitives_cpu`, but without branches and in single precision, so that loops vectorise."""
+    wide, high = abs(dx), abs(dy)
+    t = min(wide, high) / max(wide, high, F(1e-30))
+    t2 = t * t
+    series = F(0.1801410) + t2 * (F(-0.0851330) + t2 * F(0.0208351))
+    angle = t * (F(0.9998660) + t2 * (F(-0.3302995) + t2 * series))
+    angle = F(math.pi / 2) - angle if high > wide else angle
+    angle = F(math.pi) - angle if dx < F(0) else angle
+    return -angle if dy < F(0) else angle
+
+
+@njit(cache=True, fastmath=FAST)
+def hidden_share(points):
+    """Share of the points, N > 0, with another one in the same direction at less than half the range."""
+    n, per_radian = points.shape[1], F(180 / math.pi / _DIRECTION)
+    columns = F(round(360 / _DIRECTION) + 1)
+    reach, direction = np.empty(n, np.float32), np.empty(n, np.int32)
+    for i in range(n):
+        x, y, z = points[0, i], points[1, i], points[2, i]
+        across = np.sqrt(x * x + y * y)
+        reach[i] = np.sqrt(across * across + z * z)
+        elevation, azimuth = np.floor(_angle(across, z) * per_radian), np.floor(_angle(x, y) * per_radian)
+        direction[i] = np.int32(elevation * columns + azimuth)
+    first = last = direction[0]
+    for k in direction:
+        first, last = min(first, k), max(last, k)
+    nearest = np.full(last - first + 1, F(np.inf))  # a sensor sees few elevations: the sphere would be mostly empty
+    for i in range(n):
+        k = direction[i] - first
+        nearest[k] = min(nearest[k], reach[i])
+    hidden = 0
+    for i in range(n):
+        hidden += nearest[direction[i] - first] < F(_NEARER) * reach[i]
+    return hidden / n
