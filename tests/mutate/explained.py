@@ -31,11 +31,7 @@ EXPLAINED = (
         "without a step nothing leaves, without a map nothing is stored",
     ),
     ("occupancy/objects/clusters_cpu.py", "<= points.shape[1]:", "the same points in a new array, each time"),
-<<<<<<< HEAD
-    ("ground/stcrf/start/slope_start.cl", "ROWS + parts + 1", "longer parts of columns, which cover all rows, too"),
-=======
     ("ground/stcrf/start/slope_start.cl", "ROWS + parts + 1", "longer parts of a column, which cover all its rows"),
->>>>>>> main
     ("ground/visibility/directions_cpu.py", "done = 1", "one return is a sorted run, with which the next are merged"),
     ("kernels/tasks.py", "IntType(33)", "the value that sched_yield returns is not used"),
     ("warm_up/workload.py", '"rear": -2', "kernels are compiled for types, whatever the numbers"),
