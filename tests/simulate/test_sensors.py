@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.core.errors import ConfigError
-from roadbed.simulate.sensors import SENSORS, Rig, Sensor, load_rig
+from roadbed.simulate.sensors import SENSORS, Mount, Rig, Sensor, load_rig
 
 # name: firings per sweep, tolerance; lowest and highest elevation in degrees; field in degrees; sweeps per second;
 # range in m
@@ -82,6 +82,11 @@ def test_hdl64e_layers_are_denser_above() -> None:
 def test_bad_description(change: dict) -> None:
     with pytest.raises(ConfigError):
         Sensor.parse({"elevations": (0.0,), "columns": 10, **change})
+
+
+def test_a_sensor_is_over_the_middle_of_the_vehicle_unless_a_place_is_given() -> None:
+    np.testing.assert_array_equal(Mount().T_vehicle_sensor.translation, [0, 0, 1.73])
+    np.testing.assert_array_equal(Mount().T_vehicle_sensor.rotation, np.eye(3))
 
 
 def test_rig_needs_different_names() -> None:

@@ -156,6 +156,20 @@ def test_metadata_that_says_something_else_is_one_line(change, message):
 def test_a_sensor_that_is_not_there_is_one_line():
     with pytest.raises(DeviceError, match=r"no answer to http://127\.0\.0\.1/api/v1/sensor/metadata \("):
         open_source(f"ouster:127.0.0.1:{free_port()}")
+
+
+def test_a_sensor_is_asked_at_port_80_unless_another_is_given(monkeypatch):
+    asked = []
+
+    def refuse(host, port, timeout):
+        asked.append((host, port))
+        raise DeviceError("refused")
+
+    monkeypatch.setattr("roadbed.sources.sensors.ouster_udp.HTTPConnection", refuse)
+    for place in ("ouster:127.0.0.1", "ouster:127.0.0.1:8080"):
+        with pytest.raises(DeviceError, match="refused"):
+            open_source(place)
+    assert asked == [("127.0.0.1", 80), ("127.0.0.1", 8080)]
     with pytest.raises(InputError, match=r"expected ouster:HOST, or ouster:PORT\?metadata=FILE"):
         open_source("ouster:7502")
 
