@@ -40,6 +40,7 @@ _READERS = [
 _OUTPUTS = [
     *_of("io/atomic.py", ("io/test_atomic.py",), ("os.O_EXCL, 0o666)", "os.O_EXCL, 0o600)")),
     *_of("outputs/bag.py", ("outputs/test_bag.py",), ("(self._scans - 1) if scan.time is None", "(self._scans + 1) if scan.time is None"), ("if scan is not self._last:", "if True:")),
+    *_of("viewer/drape.py", ("viewer/test_drape.py",), ("28 + len(text) + len(body)", "12 + len(text) + len(body)"), ("28 + len(text) + len(body)", "28 + len(text) - len(body)")),
     *_of("outputs/recording.py", ("outputs/test_recording.py",), ("np.asarray(value).tolist() for name, value in vars(item).items()", "np.asarray(item.velocity if name == 'position' else value).tolist() for name, value in vars(item).items()"), ("np.asarray(value).tolist() for name", "np.asarray(item.position if name == 'velocity' else value).tolist() for name")),
 ]  # fmt: skip
 

@@ -130,6 +130,7 @@ SUBJECTS = {
     "viewer": ("viewer",),
     "viewer/colouring.py": ("viewer/test_colouring.py",),
     "viewer/scene.py": ("viewer/test_camera.py", "viewer"),
+    "viewer/drape.py": ("viewer/test_drape.py", "viewer/test_tone.py"),
 }
 
 

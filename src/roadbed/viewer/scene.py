@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.core.geometry import Float64
+from roadbed.core.geometry import Float64, Grid
 from roadbed.outputs.images import palette
-from roadbed.outputs.images.scene3d import box_corners, faded, mesh_edges
+from roadbed.outputs.images.scene3d import box_corners, surface_certainty
 from roadbed.outputs.images.vehicle import HEIGHT, LENGTH, WIDTH, surface_height
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
+from roadbed.viewer.drape import before_tone_mapping, draped_glb
 
+_LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_LABELS = 30
 _SURFACE_LIFT, _GRID_LIFT = -0.12, -0.06  # m; a little lower than the points, which would sink in otherwise
 _BOX_HEIGHT = 1.6  # m; the grid knows no heights
@@ -131,32 +134,30 @@ class Scene:
         )
 
     def _draw_surface(self, ground: GroundFrame) -> None:
-        """The elevation as lines between its nodes, the paler the less certain."""
-        segments, certainty = mesh_edges(ground)
-        if not (self._display.surface and len(segments)):
+        """The elevation as a red mesh, the more transparent the less certain."""
+        if not self._display.surface:
             self._remove("/surface")
             return
-        segments = segments - ground.T_grid_vehicle.translation + (0, 0, _SURFACE_LIFT)
-        colours = faded(palette.SURFACE, certainty).repeat(2, 0).reshape(-1, 2, 3)
-        self._scene.add_line_segments("/surface", segments, colours, thickness=1.0, thickness_units="screen")
+        origin = ground.T_grid_vehicle.translation
+        image = surface_image(ground)
+        self._add_glb("/surface", draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True))
 
     def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
-        """The cells of the occupancy as squares on the surface."""
+        """The occupancy laid over the surface: one texel per cell, on a mesh of larger squares."""
         if not self._display.grid:
             self._remove("/grid")
             return
-        grid, (x, y) = occupancy.grid, occupancy.grid.mesh()
-        cells = np.stack([x, y, surface_height(ground, x, y) + _GRID_LIFT], -1) - ground.T_grid_vehicle.translation
         colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        self._scene.add_point_cloud(
-            "/grid",
-            cells.reshape(-1, 3).astype(np.float32),
-            colours.reshape(-1, 3),
-            point_size=grid.spacing,
-            point_shape="square",
-            point_shading="flat",
-            precision="float32",
-        )
+        mesh, step = coarser(occupancy.grid, max(1, round(0.8 / occupancy.grid.spacing)))
+        image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
+        height = surface_height(ground, *mesh.mesh())
+        self._add_glb("/grid", draped_glb(mesh, height, image, ground.T_grid_vehicle.translation, _GRID_LIFT))
+
+    def _add_glb(self, name: str, glb: bytes) -> None:
+        if glb:
+            self._scene.add_glb(name, glb, cast_shadow=False, receive_shadow=False)
+        else:
+            self._remove(name)
 
     def _draw_motion(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         self._draw_arrows(ground, occupancy)
@@ -212,6 +213,26 @@ class Scene:
     def _remove(self, name: str) -> None:
         if self._scene.get_handle_by_name(name) is not None:
             self._scene.remove_by_name(name)
+
+
+def coarser(grid: Grid, step: int) -> tuple[Grid, int]:
+    """A grid whose squares hold step x step cells of the given one, and that step; a rest is cut off."""
+    step = min(step, grid.rows, grid.columns)
+    shift = (step - 1) / 2 * grid.spacing
+    spacing, columns, rows = step * grid.spacing, grid.columns // step, grid.rows // step
+    return Grid(grid.x0 + shift, grid.y0 + shift, spacing, columns, rows), step
+
+
+def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
+    """Outlined squares around the nodes, (rows * 8, columns * 8, RGBA); opacity falls with the variance."""
+    certainty = surface_certainty(ground).repeat(_LINE, 0).repeat(_LINE, 1)
+    strength = np.full(certainty.shape, 0.22)
+    # Nodes lie in the middle of their squares: the lines go through the nodes.
+    strength[_LINE // 2 :: _LINE], strength[:, _LINE // 2 :: _LINE] = 0.85, 0.85
+    image = np.empty((*certainty.shape, 4), np.uint8)
+    image[..., :3] = before_tone_mapping(palette.rgb(palette.SURFACE))
+    image[..., 3] = 255 * strength * certainty
+    return image
 
 
 def palette_rgb(colour: str) -> tuple[int, int, int]:
