@@ -11,6 +11,7 @@ from io import StringIO
 import pytest
 
 from roadbed.cli import main
+from roadbed.sources import registry
 
 
 def roadbed(*arguments, cwd="."):
@@ -18,6 +19,7 @@ def roadbed(*arguments, cwd="."):
     with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
         patch.setattr(sys, "argv", ["roadbed", *map(str, arguments)])
         patch.chdir(cwd)
+        patch.setattr(registry, "_ADDED", {})  # a process of its own has no sources of other tests
         with pytest.raises(SystemExit) as ended:
             main()
     return subprocess.CompletedProcess(arguments, ended.value.code or 0, out.getvalue(), err.getvalue())
