@@ -3,8 +3,10 @@
 
 Prints one row per stage and kind of kernels ("gpu" with work-groups, "cpu" without) and each finding; ends with 1 if
 there are findings. Needs Debian's package oclgrind. Oclgrind 21.10 has defects that are worked around in the child:
-it takes buffers that were filled, or written from an offset on, for uninitialised, and does not know the instructions
-`freeze` (of optimised kernels) and `noalias.scope.decl` (of inlined functions with `restrict`).
+it takes buffers that were filled, or written from an offset on, for uninitialised, and also what `move_prior` wrote in
+the frame before, so every buffer is downloaded and uploaded again between frames (all of them start from zeros: only
+local and private memory can be uninitialised). It does not know the instructions `freeze` (of optimised kernels) and
+`noalias.scope.decl` (of inlined functions with `restrict`).
 """
 
 from __future__ import annotations
@@ -65,6 +67,8 @@ def under_oclgrind(stage: str, kind: str, limit: float) -> tuple[str, Counter[st
         except subprocess.TimeoutExpired:
             return f"did not end within {limit:.0f} s", Counter()
         said = (child.stdout if child.returncode == 0 else child.stderr).strip().splitlines() or [""]
+        if child.returncode:
+            said.append(f"ended with status {child.returncode}: {said[-1]}")
         text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
     found: Counter[str] = Counter()
     for what, kernel, rest in FINDING.findall(text):
@@ -104,6 +108,7 @@ def run_stage(stage: str, kind: str) -> None:
             different += int(np.count_nonzero((found.static != expected.static) | (found.dynamic != expected.dynamic)))
         else:
             different += int(np.count_nonzero(ours(scan).label != surface.label))
+        backend.renew()
     print("agrees" if different == 0 else f"differs: {different} points or cells")
 
 
@@ -124,6 +129,19 @@ def checked_backend(device: Any) -> Any:
     from roadbed.runtime.opencl import OpenclBackend
 
     class CheckedBackend(OpenclBackend):
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            self._made: list[Any] = []
+            super().__init__(*arguments, **options)
+
+        def zeros(self, shape: Any, dtype: Any) -> Any:
+            self._made.append(super().zeros(shape, dtype))
+            return self._made[-1]
+
+        def renew(self) -> None:
+            for buffer in self._made:
+                self.upload(self.download(buffer, 0, buffer.data.size // buffer.dtype.itemsize), buffer)
+            self.finish()
+
         def _compile(self, program: Any, text: str) -> Any:
             for old, new in REPLACED.items():
                 assert old in text
