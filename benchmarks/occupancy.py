@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from time import perf_counter, process_time
 from typing import Any
@@ -164,19 +165,12 @@ def _with_speed_up(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def layouts(backend: Backend, steps: int, warm_up: int) -> dict[str, Any]:
     """The same work laid on the device in other ways: scheduling, work-groups, and on fewer compute units."""
-    paper = Config.preset("paper").occupancy
-
-    def timing(place: Backend, **layout: Any) -> dict[str, float]:
-        found = time_steps(paper, *LAYOUT_CASE, steps, warm_up, place, **layout)
-        whole = {"step_ms": found.step_ms, "best_ms": found.best_ms, "processor_ms": found.processor_ms}
-        return whole | found.tasks_ms
-
+    timing = partial(_layout_timing, backend, steps, warm_up)
     return {
         "scheduling": [
-            {"scheduling": name, **timing(backend, concurrent=name == "parallel")}
-            for name in ("sequential", "parallel")
+            {"scheduling": name, **timing(concurrent=name == "parallel")} for name in ("sequential", "parallel")
         ],
-        "work_groups": [{"work_items": size, **timing(backend, group=size)} for size in GROUP_SIZES],
+        "work_groups": [{"work_items": size, **timing(group=size)} for size in GROUP_SIZES],
         "figure_9": _with_speed_up(_parts(backend, steps, warm_up)),
     }
 
@@ -196,15 +190,15 @@ def _parts(backend: Backend, steps: int, warm_up: int) -> list[dict[str, Any]]:
             )
         else:
             try:
-                timing = _part(OpenclBackend(device, units), steps, warm_up)
+                timing = _layout_timing(OpenclBackend(device, units), steps, warm_up)
             except DeviceError:
                 break
         rows.append({"units": units, **timing})
     return rows
 
 
-def _part(backend: Backend | CpuBackend, steps: int, warm_up: int) -> dict[str, float]:
-    found = time_steps(Config.preset("paper").occupancy, *LAYOUT_CASE, steps, warm_up, backend)
+def _layout_timing(backend: Backend | CpuBackend, steps: int, warm_up: int, **layout: Any) -> dict[str, float]:
+    found = time_steps(Config.preset("paper").occupancy, *LAYOUT_CASE, steps, warm_up, backend, **layout)
     return {"step_ms": found.step_ms, "best_ms": found.best_ms, "processor_ms": found.processor_ms, **found.tasks_ms}
 
 
@@ -328,4 +322,4 @@ def _street(x: Float32, y: Float32, time: float) -> tuple[Float32, Float32]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(_part(open_backend("opencl", int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))))
+    print(json.dumps(_layout_timing(open_backend("opencl", int(sys.argv[1])), int(sys.argv[2]), int(sys.argv[3]))))

@@ -52,7 +52,16 @@ def write_ros1(table: str, out: str) -> None:
             bag.write("/points", cloud, stamp)
 
 
-CLOUD = """std_msgs/Header header
+HEADER = """================================================================================
+MSG: std_msgs/Header
+builtin_interfaces/Time stamp
+string frame_id
+================================================================================
+MSG: builtin_interfaces/Time
+int32 sec
+uint32 nanosec
+"""
+CLOUD = f"""std_msgs/Header header
 uint32 height
 uint32 width
 sensor_msgs/PointField[] fields
@@ -61,32 +70,16 @@ uint32 point_step
 uint32 row_step
 uint8[] data
 bool is_dense
-================================================================================
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-================================================================================
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-================================================================================
+{HEADER}================================================================================
 MSG: sensor_msgs/PointField
 string name
 uint32 offset
 uint8 datatype
 uint32 count
 """
-POSE = """std_msgs/Header header
+POSE = f"""std_msgs/Header header
 geometry_msgs/Pose pose
-================================================================================
-MSG: std_msgs/Header
-builtin_interfaces/Time stamp
-string frame_id
-================================================================================
-MSG: builtin_interfaces/Time
-int32 sec
-uint32 nanosec
-================================================================================
+{HEADER}================================================================================
 MSG: geometry_msgs/Pose
 geometry_msgs/Point position
 geometry_msgs/Quaternion orientation

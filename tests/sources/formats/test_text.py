@@ -18,6 +18,7 @@ TABLES = {
     "spaces.csv": "//X,Y,Z,Intensity,Scalar field #2\n1.5,-2,0.25,7,0,\n3,4,-1,8,0,\n",
     "semicolons.csv": '"X";"Y";"Z";"Intensity"\r\n1.5;-2;0.25;7\r\n3;4;-1;8\r\n',
     "paraview.csv": "intensity,Points_m_XYZ:0,Points_m_XYZ:1,Points_m_XYZ:2\n7,1.5,-2,0.25\n8,3,4,-1\n",
+    "mixed.txt": "x y z, intensity\n1.5 -2 0.25, 7\n3 4 -1, 8\n",
     "numpy.csv": "# x y z intensity\n1.5e+00 -2.0e+00 2.5e-01 7\n3 4 -1 8\n",
 }
 

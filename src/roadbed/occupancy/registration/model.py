@@ -128,7 +128,7 @@ class RegistrationRule(NamedTuple):
             "extent": model.extent / spacing,
             "least_extent": model.fast_extent / spacing if fast else 0.0,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
-            # A fast object is longer than its way to the next scan; pieces of a guard rail replace each other on it.
+            # Most vehicles overlap their former place in the next scan; pieces of a guard rail do not.
             "without_overlap": int(not fast),
             "fewest_points": _FEWEST_POINTS,
             "reach": reach,

@@ -70,12 +70,13 @@ def _header(data: bytes, where: str) -> tuple[bytes, list[str] | None]:
     while place < min(len(data), _LONGEST_HEADER):
         end = data.find(b"\n", place) + 1 or len(data)
         line = data[place:end].decode("utf-8", "replace").strip("\ufeff \t\r\n/#,;")
-        words = re.split("[,;]", line) if re.search("[,;]", line) else line.split()  # names may contain spaces
+        words = re.split(r"[,;\s]+", line)
         if len(words) > 1 and all(map(_is_number, words)):  # a single number counts the points
             return data[place:].translate(_SEPARATORS), names
-        found = [_plain_name(word) for word in words]
-        if {"x", "y", "z"} <= set(found) and len(set(found)) == len(found) <= _MOST_COLUMNS:
-            names = found
+        for parts in (words, re.split("[,;]", line)):  # between commas, names may contain spaces
+            found = [_plain_name(part) for part in parts]
+            if {"x", "y", "z"} <= set(found) and len(set(found)) == len(found) <= _MOST_COLUMNS:
+                names = found
         place = end
     raise InputError(f"{where}: found no row of numbers in the first {place} bytes, expected x, y, z and others")
 
