@@ -10,9 +10,10 @@ export PYTHONDONTWRITEBYTECODE :=
 demo: warm
 	$(BIN)/roadbed demo -o out --force
 
-# One process more than cores, as some wait for others; the tests of a file mostly stay together, so that what they share is made once.
+# Two processes more than cores, as some wait for others; the tests of a file mostly stay together, so that what they
+# share is made once.
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
-	$(BIN)/python -m pytest -n $$(( $$(nproc) + 1 )) --dist worksteal --durations 20
+	$(BIN)/python -m pytest -n $$(( $$(nproc) + 2 )) --dist worksteal --durations 20
 
 # The kernels with the oldest Numba that pyproject.toml allows, in an environment of its own.
 OLDEST := .venv-oldest-numba

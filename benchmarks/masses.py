@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.hsbof_state import HsbofState
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.filter import Hsbof
-from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register import Registration
 from roadbed.runtime.backend import Backend
@@ -25,11 +25,11 @@ _MODEL = FilterModel.of(OccupancyConfig.parse({"filter": {"particles": 2000}}))
 def mass_rows(backend: Backend | CpuBackend, steps: int, samples: int = 10) -> Iterator[dict[str, Any]]:
     """After each part of the steps: the largest excess of a cell's masses over 1, the smallest mass, and the largest
     difference between a cell's dynamic mass and that of its particles."""
-    filter_: Hsbof | HsbofDevice
+    filter_: Hsbof | HsbofState
     if isinstance(backend, CpuBackend):
         filter_ = Hsbof(SHAPE, SPACING, _MODEL)
     else:
-        filter_ = HsbofDevice(backend, SHAPE, SPACING, _MODEL)
+        filter_ = HsbofState(backend, SHAPE, SPACING, _MODEL)
     registration = Registration(filter_.cells, _MODEL.registration)
     ends = set(np.linspace(0, steps, min(samples, steps) + 1).astype(int)[1:].tolist())
     for number, (observation, dt, motion) in enumerate(_course(steps), start=1):
@@ -60,7 +60,7 @@ def _course(steps: int) -> Iterator[tuple[Observation, float, GridMotion]]:
         yield Observation(p.astype(np.float32), observedness, surface), 0.1, motions[int(rng.integers(3))]
 
 
-def _masses(filter_: Hsbof | HsbofDevice) -> dict[str, float]:
+def _masses(filter_: Hsbof | HsbofState) -> dict[str, float]:
     static, dynamic, free = (np.asarray(mass, np.float64) for mass in filter_.masses[:3])
     if isinstance(filter_, Hsbof):
         count, arrays = filter_.particles.count, filter_.particles.arrays

@@ -8,6 +8,7 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from benchmarks.hsbof_state import HsbofState
 from roadbed.config.occupancy import FusionConfig
 from roadbed.core.timing import timed
 from roadbed.occupancy.arrays import Cells, Observation, Reports
@@ -16,7 +17,6 @@ from roadbed.occupancy.fusion.fuse import Fusion
 from roadbed.occupancy.fusion.fuse_device import FusionDevice
 from roadbed.occupancy.hsbof.buffers import ObservationBuffers
 from roadbed.occupancy.hsbof.filter import Hsbof
-from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.registration.register_device import RegistrationDevice
 from roadbed.runtime import primitives
@@ -108,7 +108,7 @@ class _DeviceSteps:
         self._registration = RegistrationDevice(backend, cells, filter_.registration)
         given = ObservationBuffers(*self._fusion.fused, *self._registration.registered)
         shape = cells.rows, cells.columns
-        self._filter = HsbofDevice(backend, shape, cells.spacing, filter_, given=given, group=group)
+        self._filter = HsbofState(backend, shape, cells.spacing, filter_, given=given, group=group)
         self._concurrent, self._graph = concurrent, cast("CommandGraph | None", None)
         self._buffers: list = []
 

@@ -17,7 +17,7 @@ import numpy as np
 import roadbed
 from roadbed import Config
 from roadbed.evaluate.elevation import SimulatedElevation
-from roadbed.evaluate.ground import GroundEvaluation, evaluate_ground
+from roadbed.evaluate.ground import evaluate_ground
 
 SENSORS, SCENES = ("lux4", "vlp16", "hdl32e", "hdl64e"), ("city", "highway", "mountain", "offroad")
 APART, RANGE = 5, 40.0  # sweeps between two scans; m within which elevation is scored
@@ -33,7 +33,7 @@ CONFIGS = (
 )
 
 
-def evaluations(seeds: int, frames: int, sensors: Sequence[str]) -> Iterator[tuple[list[str], list[GroundEvaluation]]]:
+def evaluations(seeds: int, frames: int, sensors: Sequence[str]) -> Iterator[tuple[list[str], list[dict[str, Any]]]]:
     """Each scene, sensor and seed as single scans and with odometry, and its evaluation by each configuration."""
     for sensor in sensors:
         for scene in SCENES:
@@ -59,18 +59,16 @@ class _Drive(list):
         return self._truth[index]
 
 
-def cells(evaluation: GroundEvaluation) -> list[str]:
+def cells(out: dict[str, Any]) -> list[str]:
     """F1, precision, recall, elevation, its calibration, and recall by slope."""
-    out = evaluation.as_dict()
     slopes = " ".join(f"{band['recall']:.0f}" for band in out["recall_by_slope"].values())
     sigma = f"{100 * out['elevation_within_1_sigma']:.0f}/{100 * out['elevation_within_2_sigma']:.0f}"
     measures = [f"{out[name]:.1f}" for name in ("f1", "precision", "recall")]
     return [*measures, f"{out['elevation_rmse_m']:.2f}", str(out["elevation_nodes"]), sigma, slopes]
 
 
-def means(found: list[GroundEvaluation]) -> str:
+def means(out: list[dict[str, Any]]) -> str:
     """Means over seeds, with the least F1 and the least share of nodes within two sigma."""
-    out = [evaluation.as_dict() for evaluation in found]
 
     def mean(name: str) -> float:
         return float(np.mean([one[name] for one in out]))
@@ -99,7 +97,7 @@ def main() -> None:
     names = [f"{measure}, {config}" for config in CONFIGS for measure in measures]
     print("| scene | sensor | seed | scans | " + " | ".join(names) + " |")
     print("|---" * (4 + len(names)) + "|")
-    runs: dict[tuple[str, str, str], list[list[GroundEvaluation]]] = {}
+    runs: dict[tuple[str, str, str], list[list[dict[str, Any]]]] = {}
     for (scene, sensor, seed, how), found in evaluations(seeds, frames, given[2:] or SENSORS):
         row = " | ".join(c for e in found for c in cells(e))
         print(f"| {scene} | {sensor} | {seed} | {how} | {row} |", flush=True)

@@ -6,7 +6,8 @@ there are findings. Needs Debian's package oclgrind. Oclgrind 21.10 has defects 
 it takes buffers that were filled, or written from an offset on, for uninitialised, and also what `move_prior` wrote in
 the frame before, so every buffer is downloaded and uploaded again between frames (all of them start from zeros: only
 local and private memory can be uninitialised). It does not know the instructions `freeze` (of optimised kernels) and
-`noalias.scope.decl` (of inlined functions with `restrict`).
+`noalias.scope.decl` (of inlined functions with `restrict`). It crashes on vectors made of vectors
+(tests/runtime/driver_bugs/oclgrind-21-vectors.cl): they are made of numbers.
 """
 
 from __future__ import annotations
@@ -28,6 +29,9 @@ import numpy as np
 STAGES = ("variance", "ground", "occupancy")
 KINDS = ("gpu", "cpu")
 REPLACED = {"#define RESTRICT restrict": "#define RESTRICT", "static inline __attribute__((always_inline))": "static"}
+SWIZZLE = re.compile(r"([\w.]+)\.s([0-7]{2,4})\b")
+JOINED = re.compile(r"\(float8\)\((\(memory\)\[[^]]*\]), (\(memory\)\[[^]]*\])\)")
+JOIN = "static float8 join(float4 a, float4 b) { return (float8)(a.x, a.y, a.z, a.w, b.x, b.y, b.z, b.w); }\n"
 FINDING = re.compile(r"^(\S[^\n]*)\n\tKernel: (\w+)\n(.*?)(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -146,7 +150,8 @@ def checked_backend(device: Any) -> Any:
             for old, new in REPLACED.items():
                 assert old in text
                 text = text.replace(old, new)
-            return super()._compile(program, text)
+            text = SWIZZLE.sub(lambda of: ", ".join(f"{of[1]}.s{number}" for number in of[2]), text)
+            return super()._compile(program, JOIN + JOINED.sub(r"join(\1, \2)", text))
 
     plain_copy = cl.enqueue_copy
 

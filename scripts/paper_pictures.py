@@ -23,8 +23,7 @@ from roadbed.core.frames import GroundFrame
 from roadbed.outputs.images import palette, png_bytes
 from roadbed.outputs.images.figure import STYLE
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scene3d import Image, chase_camera, mesh_edges, raw_view
-from roadbed.outputs.images.vehicle import height_at, solid
+from roadbed.outputs.images.scene3d import Image, chase_camera, height_at, mesh_edges, raw_view, solid
 
 PAPER = roadbed.Config.preset("paper")
 ALONE = PAPER.with_changes(ground={"stcrf": {"gamma": 0.0}})

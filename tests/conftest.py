@@ -27,7 +27,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+    """The longest first, so that no worker is left with one at the end."""
+    marks = {item: item.get_closest_marker("long") for item in items}
+    items.sort(key=lambda item: -(marks[item].args[0] if marks[item] else 0))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -40,6 +42,12 @@ def _leave_the_working_folder(tmp_path_factory):
 def _empty_working_folder(tmp_path, monkeypatch):
     """Each test starts in an empty folder of its own."""
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def unprobed(monkeypatch):
+    """Programs of `backend="opencl"` are not built in a child process first, which takes as long as to build them."""
+    monkeypatch.setattr("roadbed.runtime.opencl.crash_of", lambda *_: None)
 
 
 def require(present: bool, reason: str) -> None:
@@ -83,11 +91,11 @@ def real_data() -> Path:
 def moving_result():
     """The whole chain over a simulated drive of a small sensor, until something moves."""
     from roadbed import Pipeline
-    from roadbed.sources import open_source
+    from tests.simulated import simulated
 
     result = None
     pipeline = Pipeline()
-    for scan in open_source("sim:city?sensor=vlp16&frames=12"):
+    for scan in simulated("sim:city?sensor=vlp16", 12):
         result = pipeline(scan)
     assert result.occupancy.moving.any()
     return result

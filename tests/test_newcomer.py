@@ -25,6 +25,8 @@ from tests.cli.process import roadbed as command
 from tests.conftest import ROOT
 from tests.sources.bags.bag_files import POINT_STEP, Messages, write_bag
 
+pytestmark = pytest.mark.long(50)
+
 
 def street(x=0.0):
     """A road 1.7 m under the sensor and a wall to its left, from `x` metres along it."""

@@ -8,6 +8,7 @@ import pytest
 
 import roadbed
 from tests.devices import ACCELERATORS, BACKENDS, accelerator
+from tests.simulated import simulated
 
 
 @pytest.mark.parametrize("method", ["stcrf", "variance"])
@@ -38,10 +39,11 @@ class Places(list):
     sequential = False
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_unrelated_scans_are_labelled_several_at_a_time_and_like_each_alone(name):
     """One of them has a pose, and one a mounting that cannot be found, which is said of it alone."""
-    sequence = list(roadbed.open("sim:parking?sensor=vlp16&frames=6"))
+    sequence = simulated("sim:parking?sensor=vlp16", 6)
     unplaced = [replace(scan, T_world_sensor=None, T_vehicle_sensor=None) for scan in sequence]
     nothing = roadbed.Scan(np.full((50, 3), 7, np.float32))
     places = Places([*unplaced[:3], sequence[3], nothing, *unplaced[4:]])
@@ -60,7 +62,7 @@ def test_unrelated_scans_are_labelled_several_at_a_time_and_like_each_alone(name
 
 
 def test_reset_forgets_the_sequence():
-    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    scans = simulated("sim:parking?sensor=vlp16", 3)
     pipeline = roadbed.Pipeline(occupancy=False)
     fresh = pipeline(scans[0])
     assert pipeline(scans[1]).ground.used_prior
@@ -72,7 +74,7 @@ def test_reset_forgets_the_sequence():
 
 
 def test_an_array_of_points_is_a_scan():
-    scan = next(iter(roadbed.open("sim:parking?sensor=vlp16&frames=1")))
+    (scan,) = simulated("sim:parking?sensor=vlp16", 1)
     alone = roadbed.Pipeline()(scan.points)
     np.testing.assert_array_equal(alone.ground.label, roadbed.GroundFilter()(scan.points).label)
     assert alone.occupancy.T_world_grid is None
@@ -82,10 +84,11 @@ def test_an_array_of_points_is_a_scan():
     assert placed.occupancy.T_world_grid is not None
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_whole_chain_runs_on_the_given_backend(name):
     device = accelerator(name)
-    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    scans = simulated("sim:parking?sensor=vlp16", 3)
     pipelines = [roadbed.Pipeline(backend=device)]
     if name != "opencl-lanes":  # a configuration cannot ask for it
         pipelines.append(roadbed.Pipeline(roadbed.Config(backend=device.device.backend)))
@@ -104,7 +107,7 @@ def test_points_may_lie_where_the_backend_has_its_own(name):
     else:
         library = np
     # The second scan lies in the middle of a cell; on the border of two the last bit of a pose would choose the grid's.
-    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=2"))
+    scans = simulated("sim:parking?sensor=vlp16", 2)
     config = roadbed.Config(backend=name)
     ours, theirs = roadbed.Pipeline(config), roadbed.Pipeline(config)
     for scan in scans:
@@ -114,7 +117,7 @@ def test_points_may_lie_where_the_backend_has_its_own(name):
 
 
 def test_what_both_stages_notice_is_said_once():
-    scans = list(roadbed.open("sim:parking?sensor=vlp16&frames=3"))
+    scans = simulated("sim:parking?sensor=vlp16", 3)
     pipeline = roadbed.Pipeline()
     before = [pipeline(scan) for scan in scans][-1]
     again = pipeline(scans[-1])

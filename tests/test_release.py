@@ -20,7 +20,7 @@ from roadbed import Scan
 from roadbed.outputs.pcd import write_pcd
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(20)
 
 
 def run(*command, cwd, **environment):

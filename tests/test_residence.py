@@ -18,6 +18,7 @@ from roadbed.core.geometry import Grid
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.pipeline import FIELDS
 from tests.devices import DRIVERS, accelerator
+from tests.simulated import simulated
 
 ACCELERATORS = [name for name in DRIVERS if name != "cpu"]
 LAYERS = ("static", "dynamic", "free", "unknown", "occupied", "velocity", "moving", "observation", "observedness")
@@ -31,7 +32,7 @@ def device(request):
 @pytest.fixture(scope="module")
 def scans():
     """A drive in which something moves."""
-    return list(roadbed.open("sim:city?sensor=vlp16&frames=7"))
+    return simulated("sim:city?sensor=vlp16", 7)
 
 
 def counted(monkeypatch, device, name, size_of):

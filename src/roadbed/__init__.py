@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # `X as X` exports a name to type checkers
     open, register_source, watch_compilation = open_source, register, watch
 
 # Frames draw themselves with outputs/, which lies above core/: the root of the package connects the two.
-register_renderer(lambda: import_module("roadbed.outputs.images.notebook"))
+register_renderer(lambda: import_module("roadbed.outputs.images.figure"))
 
 
 def __getattr__(name: str) -> Any:

@@ -60,6 +60,7 @@ def test_pipeline_measures_its_stages():
     assert row["device_us"] == {}
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", [name for name in DRIVERS if name != "cpu"])
 def test_on_an_accelerator_the_chain_is_taken_apart_by_phases(name):
     backend(name)  # which says what is missing where there is none

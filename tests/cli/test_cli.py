@@ -12,11 +12,16 @@ import numpy as np
 import pytest
 import yaml
 
-from roadbed.cli.screen import progress, until_stopped
+from roadbed.cli.screen import progress, table, until_stopped
 from roadbed.config import Config
 from roadbed.config.ground import StcrfConfig
 from tests.cli.process import one_line_and_status_2, roadbed, roadbed_process
 from tests.disks import mounted
+
+
+def test_a_table_shows_names_as_they_are(capsys):
+    table("rig:car: [b]x[/b]", ("name",), [(":car: [b]x[/b]",)])
+    assert capsys.readouterr().out.count(":car: [b]x[/b]") == 2
 
 
 @pytest.mark.parametrize("statement", ["import roadbed", "import roadbed.cli"])

@@ -107,7 +107,7 @@ def test_share_makes_an_animation_of_a_report(compared):
 )
 def test_share_refuses_pages_that_are_no_reports(page, tmp_path):
     from roadbed.core.errors import InputError
-    from roadbed.outputs.report.reading import read_report
+    from roadbed.outputs.report.page import read_report
 
     (tmp_path / "report.html").write_text(page)
     with pytest.raises(InputError, match="expected a report of roadbed run"):

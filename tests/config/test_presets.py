@@ -21,7 +21,7 @@ BEYOND_THE_PAPER = (
     *("exclusive_masses", "unseen_is_static", "births_beside_movers", "free_space_decay"),
     *("maturity", "maturity_free_space", "surface_weights", "unobserved_decay", "fast_births"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "starting_objects"),
-    *("small_components", "fast_extent", "registered_births", "trusted_births", "registered_weights"),
+    *("small_components", "registered_births", "trusted_births", "registered_weights"),
     *("registered_release", "tested_particles", "free_time_tests"),
 )
 CHANGES = {

@@ -12,7 +12,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Mounting, Scan
 from roadbed.core.geometry import Grid, Pose
 from roadbed.evaluate.elevation import ReferenceElevation, SimulatedElevation, surface_at
-from roadbed.evaluate.ground import GroundEvaluation
+from roadbed.evaluate.ground import ScoredFrame, ground_figures
 from roadbed.evaluate.metrics import ElevationScore, Score
 from roadbed.sources import open_source
 
@@ -116,13 +116,15 @@ def test_averages_over_frames_count_scores_equally_and_surfaces_by_their_nodes()
     scores = (Score(90, 80, 85, 70), None, Score(70, 60, 65, 50))
     surfaces = (ElevationScore(30, 0.1, 0.05, 0.7, 0.9), ElevationScore(0, *[float("nan")] * 4),
                 ElevationScore(10, 0.3, 0.25, 0.5, 0.7))  # fmt: skip
-    out = GroundEvaluation("patchwork++", ("a", "b", "c"), scores, surfaces, (1.0, 9.0, 2.0)).as_dict()
+    frames = [ScoredFrame(*values) for values in zip("abc", scores, surfaces, (1.0, 9.0, 2.0))]
+    out = ground_figures(frames)
     assert (out["precision"], out["recall"], out["f1"], out["iou"]) == (80, 70, 75, 60)
     assert out["elevation_rmse_m"] == pytest.approx(np.sqrt((30 * 0.01 + 10 * 0.09) / 40))
     assert out["elevation_median_m"] == pytest.approx((30 * 0.05 + 10 * 0.25) / 40)
     assert out["elevation_within_1_sigma"] == pytest.approx((30 * 0.7 + 10 * 0.5) / 40)
     assert out["elevation_within_2_sigma"] == pytest.approx((30 * 0.9 + 10 * 0.7) / 40)
     assert (out["elevation_nodes"], out["median_ms"], out["frames"]) == (40, 2.0, 3)
-    assert [row["frame"] for row in out["per_frame"]] == ["a", "b", "c"]
-    assert "f1" not in out["per_frame"][1]
-    assert "elevation_rmse_m" not in out["per_frame"][1]
+    first, second, _ = (frame.row() for frame in frames)
+    assert first == {"frame": "a", "ms": 1, "precision": 90, "recall": 80, "f1": 85, "iou": 70,
+                     "elevation_rmse_m": 0.1, "elevation_median_m": 0.05}  # fmt: skip
+    assert second == {"frame": "b", "ms": 9}

@@ -191,7 +191,7 @@ def test_masks_hide_what_is_not_annotated(tmp_path):
 
 
 def test_masks_find_what_passes_through_a_place():
-    masks = Masks([], [], [SimpleNamespace(region=(0.0, 10.0, -2.0, 2.0), radius=1.0)])
+    masks = Masks([], [], [((0.0, 10.0, -2.0, 2.0), 1.0)])
     ground_x, ground_y = np.meshgrid(np.arange(0.1, 10, 0.2), np.arange(-1.9, 2, 0.2))
     for k in range(30):
         x = np.concatenate([ground_x.ravel(), [0.1 + 0.2 * k, 9.1]])

@@ -22,11 +22,10 @@ import yaml
 import roadbed
 from roadbed.config import Config
 from roadbed.config.text import load_text
-from roadbed.core.errors import RoadbedError
+from roadbed.core.errors import RoadbedError, foreign_errors
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
-from roadbed.io.foreign import foreign_errors
 from roadbed.mapping.tile_store import TileStore
 from roadbed.outputs.ros_messages.clouds import scan_of_cloud
 from roadbed.outputs.ros_messages.store import RosMessages
@@ -35,11 +34,11 @@ from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.rosbag import RosbagSource
 from roadbed.sources.bags.transforms import TransformGraph, message_pose, stamp_seconds
-from roadbed.sources.datasets.annotations import read_annotations
 from roadbed.sources.datasets.argoverse import read_city_poses, read_sweep
 from roadbed.sources.datasets.argoverse import read_mounts as read_argoverse_mounts
 from roadbed.sources.datasets.kitti_raw import read_timestamps
 from roadbed.sources.datasets.rig import read_mounts
+from roadbed.sources.datasets.semantickitti import read_annotations
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.las import read_las
 from roadbed.sources.formats.npy import read_npy, read_npz

@@ -16,7 +16,7 @@ from tests.conftest import ROOT
 from tests.fuzz.campaign import run
 from tests.fuzz.targets import Target, all_targets
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(30)
 
 CASES = 150
 

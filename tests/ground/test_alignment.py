@@ -4,13 +4,13 @@
 import numpy as np
 import pytest
 
-import roadbed
 from roadbed import Config, GroundFilter, Pose
 from roadbed.ground.stcrf.model import ALIGNMENT_DEAD_LIFT, ALIGNMENT_DEAD_TILT, FRAME
 from roadbed.ground.stcrf.motion import grid_pose
 from roadbed.simulate.motion import Odometry
 from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
+from tests.simulated import simulated
 
 
 def after_three_good_scans(name):
@@ -57,7 +57,7 @@ def tilt_errors(ground, scans, poses):
 @pytest.mark.parametrize("name", DRIVERS)
 def test_exact_poses_are_not_changed_on_a_mountain_road(name):
     """Each scan is aligned with a surface of scans aligned before: small biased fits must not add up to a drift."""
-    scans = list(roadbed.open("sim:mountain?sensor=vlp16&frames=15&seed=311"))
+    scans = simulated("sim:mountain?sensor=vlp16&seed=311", 15)
     errors = tilt_errors(GroundFilter(Config(), backend(name)), scans, [scan.T_world_sensor for scan in scans])
     assert np.abs(errors).max() < 0.03
 
@@ -65,7 +65,7 @@ def test_exact_poses_are_not_changed_on_a_mountain_road(name):
 def test_noisy_poses_are_improved_on_a_mountain_road():
     """On a hillside a turn also shifts points along the slope. Without that term each fit turns too far and the surface
     turns along: the roll drifted to 2.4 degrees."""
-    scans = list(roadbed.open("sim:mountain?sensor=vlp16&frames=60&seed=311"))
+    scans = simulated("sim:mountain?sensor=vlp16&seed=311", 60)
     noise = Odometry(noise=0.05, angle_noise=np.radians(0.5))
     poses = noise.measure([scan.T_world_sensor for scan in scans], seed=0)
     errors = tilt_errors(GroundFilter(), scans, poses)
@@ -77,7 +77,7 @@ def test_noisy_poses_are_improved_on_a_mountain_road():
 @pytest.mark.parametrize("name", DRIVERS)
 def test_the_trusted_share_of_a_wrong_roll_is_corrected_on_a_hillside(name, monkeypatch):
     monkeypatch.setattr(grid_pose.model, "ALIGNMENT_TRUST", 1.0)
-    *before, scan = roadbed.open("sim:mountain?sensor=vlp16&frames=6&seed=311")
+    *before, scan = simulated("sim:mountain?sensor=vlp16&seed=311", 6)
     for roll in (0.02, -0.02):
         ground = GroundFilter(Config(), backend(name))
         tilt_errors(ground, before, [scan.T_world_sensor for scan in before])
@@ -101,7 +101,7 @@ def test_the_first_vehicle_position_of_an_estimated_mounting_lies_at_zero():
 def test_what_stands_does_not_lift_a_sparse_scan(name):
     """Four layers see more of cars than of the road: their sides pulled this street's scans down by 0.1 m and more."""
     ground = GroundFilter(backend=backend(name))
-    for scan in roadbed.open("sim:city?sensor=lux4&frames=5"):
+    for scan in simulated("sim:city?sensor=lux4", 5):
         frame = ground(scan)
         placed = frame.T_world_grid @ frame.T_grid_sensor
         assert abs(placed.translation[2] - scan.T_world_sensor.translation[2]) < 0.03

@@ -173,6 +173,7 @@ def test_the_occupancy_is_left_out_and_goes_on_after_the_cloud(cloud):
         assert after.ground.used_prior
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_accelerators_give_the_same_labels(cloud, frame, name):
     scan = Scan(cloud[0], has_origin=False)

@@ -16,7 +16,7 @@ from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.command_graphs import CommandGraphs, order_of
 from tests.devices import ACCELERATORS, accelerator
 
-SIZE = {"length": 24, "width": 24}
+SIZES = {"default": 40, "paper": 24}  # m, as in other tests: they share the programs
 SOURCES = "\n".join(path.read_text() for path in Path(roadbed.ground.stcrf.__file__).parent.rglob("*.cl"))
 KINDS = [(False, 6, False), (True, 3, True), (True, 6, False)]
 
@@ -47,7 +47,8 @@ def waits_for(order, phase):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_phases_at_the_same_time_share_nothing_that_one_writes(name, preset, kind):
-    config = Config.preset(preset).with_changes(ground={"stcrf": SIZE})
+    size = {"length": SIZES[preset], "width": SIZES[preset]}
+    config = Config.preset(preset).with_changes(ground={"stcrf": size})
     backend = accelerator(name, optimise=False)
     launches = CommandGraphs(backend, config, Buffers(backend, config, 1))._after_sort(*kind)
     order = order_of(launches)

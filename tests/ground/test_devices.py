@@ -244,6 +244,7 @@ def test_cells_that_move_stay_out_of_the_ground(device):
     assert_alike(accelerated(scan, moving=(cells, mask)), cpu(scan, moving=(cells, mask)), config)
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("preset", ["paper", "default"])
 def test_batches_keep_order_and_agree_with_single_scans(device, preset):
     config = Config.preset(preset)

@@ -8,6 +8,7 @@ import pytest
 
 from roadbed import Config, Label
 from roadbed.config.ground import GroundRule
+from roadbed.ground.stcrf.programs import coarse_program, fine_program
 from roadbed.ground.stcrf.rules import LabelRules
 from tests.devices import DRIVERS
 from tests.ground import engines
@@ -119,6 +120,13 @@ SCENES = {
 
 def test_every_rule_has_a_scene():
     assert set(LabelRules._fields) & set(get_args(GroundRule)) | {"clear"} == set(RULES) == set(SCENES)
+
+
+def test_a_program_has_the_definitions_it_uses_alone():
+    """Another rule for labels builds the kernels of labels again, not those of the coarse start."""
+    configs = [Config().with_changes(ground={"without": without}) for without in ([], ["vote"])]
+    fine, coarse = ({program(config).source({}) for config in configs} for program in (fine_program, coarse_program))
+    assert (len(fine), len(coarse)) == (2, 1)
 
 
 @pytest.mark.parametrize("name", DRIVERS)

@@ -29,6 +29,7 @@ def test_boxes_legs_and_a_parapet_are_obstacles_and_the_floor_is_ground(hall):
     assert frame.is_ground[hall.truth.is_ground].mean() >= 0.99
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", [name for name in DRIVERS if name != "cpu"])
 def test_accelerators_give_the_same_labels(hall, name):
     config = Config.parse({"backend": name})

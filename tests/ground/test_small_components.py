@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from roadbed import Config
+from roadbed.ground.stcrf.arrays import ActiveColumns
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_COMPONENT, SMALL_SHARE
 from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_components
 from tests.devices import BACKENDS
 from tests.ground import engines
 from tests.occupancy.oracle import components
 
-SIZE = 50  # m
+SIZE = 40  # m, as in other tests: they share the programs for accelerators
 
 
 def patch(x_from, x_to, y_from, y_to, z):
@@ -21,8 +22,8 @@ def patch(x_from, x_to, y_from, y_to, z):
 
 def surface(name, *without):
     config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
-    road, yard = patch(-10, 10, -5, 5, 0.0), patch(15, 22, 8, 15, 0.02)
-    parts = [road, yard, patch(-20, -18, 18, 20, 0.05), patch(-9, -8, 5, 6, 0.0)]
+    road, yard = patch(-10, 10, -5, 5, 0.0), patch(12, 19, 8, 15, 0.02)
+    parts = [road, yard, patch(-18, -16, 16, 18, 0.05), patch(-9, -8, 5, 6, 0.0)]
     output = engines.engine(name, config).frame(engines.given(config, np.concatenate(parts)))
     return output.elevation, output.variance
 
@@ -53,9 +54,15 @@ def test_a_share_of_all_nodes_is_enough_where_few_are_known():
     """60 nodes are asked of a large surface; 3 % of this small one are ten: the yard stays, two by two nodes do not."""
     found, _ = surface("cpu")
     middle = SIZE // 2
-    assert np.isfinite(found[middle + 8 : middle + 15, middle + 15 : middle + 22]).all()
-    assert np.isnan(found[middle + 18 : middle + 20, middle - 20 : middle - 18]).all()
+    assert np.isfinite(found[middle + 8 : middle + 15, middle + 12 : middle + 19]).all()
+    assert np.isnan(found[middle + 16 : middle + 18, middle - 18 : middle - 16]).all()
     assert np.isfinite(found[middle + 5, middle - 9])  # one node, but at the road
+
+
+def everywhere(size):
+    """All columns of a square lattice, as active ones."""
+    lo, hi = np.ones(size, np.int32), np.full(size, size + 1, np.int32)
+    return ActiveColumns(lo, hi, lo, hi)
 
 
 @pytest.mark.parametrize(("variance", "reported"), [(0.01, 64), (0.03, 0)])
@@ -64,7 +71,7 @@ def test_nodes_that_agree_on_nothing_are_no_surface(variance, reported):
     variances = np.full((20, 20), 9, np.float32)
     variances[6:14, 6:14] = variance
     elevation, slope = np.zeros((20, 20), np.float32), np.zeros((20, 20, 2), np.float32)
-    drop_small_components(60, np.float32(0.0625), np.float32(9), elevation, slope, variances)
+    drop_small_components(60, np.float32(0.0625), np.float32(9), everywhere(20), elevation, slope, variances)
     assert np.isfinite(elevation[6:14, 6:14]).sum() == reported
     assert (variances <= 0.0625).sum() == reported
 
@@ -77,7 +84,7 @@ def test_what_stays_is_beside_a_large_component_however_they_are_shaped(seed):
     doubt = np.minimum(coarse, np.roll(coarse, seed % 3, axis=seed % 2))
     elevation = np.where(doubt <= 0.0625, np.float32(1), np.float32(np.nan))
     expected, slope = large_components(elevation, doubt, 12), np.zeros((SIZE, SIZE, 2), np.float32)
-    drop_small_components(12, np.float32(0.0625), np.float32(9), elevation, slope, doubt)
+    drop_small_components(12, np.float32(0.0625), np.float32(9), everywhere(SIZE), elevation, slope, doubt)
     assert 0 < expected.sum() < expected.size
     np.testing.assert_array_equal(np.isfinite(elevation), expected)
     np.testing.assert_array_equal(doubt <= 0.0625, expected)

@@ -16,9 +16,10 @@ from roadbed.ground.stcrf.buffers import Buffers
 from roadbed.ground.stcrf.model import FRAME, NON_GROUND
 from roadbed.ground.visibility import cpu
 from roadbed.ground.visibility.applies import views_of
-from roadbed.ground.visibility.device import VisibilityDevice, can_find
+from roadbed.ground.visibility.device import VisibilityDevice
 from roadbed.ground.visibility.model import VisibilityModel
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
+from tests.simulated import simulated
 
 LEVEL = Pose.identity()
 TILTED = Pose.from_euler(z=1.7, roll=0.02, pitch=-0.03, yaw=0.4)
@@ -69,7 +70,7 @@ class OnDevice:
 
 @pytest.fixture(scope="module", params=["vlp16", "hdl32e", "lux4"])
 def drive(request):
-    return list(roadbed.open(f"sim:city?sensor={request.param}&frames=2"))
+    return simulated(f"sim:city?sensor={request.param}", 2)
 
 
 @pytest.mark.parametrize("odometry", [True, False])
@@ -209,14 +210,3 @@ def test_dense_scans_pay_nothing_and_others_neither_wait_nor_send_a_mask(device)
 
 
 _CHANNELS = ("intensity", "ring", "point_time", "classes")
-
-
-def test_what_a_device_cannot_is_left_to_the_host(device, monkeypatch):
-    """With more returns of a direction than local memory holds: the same labels."""
-    scan = replace(roadbed.open("sim:city?sensor=lux4&frames=1")[0], T_world_sensor=None)
-    assert can_find(VisibilityModel())
-    assert not can_find(VisibilityModel(layered=300))
-    monkeypatch.setattr("roadbed.ground.stcrf.method.can_find", lambda *_: False)
-    expected, found = GroundFilter()(scan), GroundFilter(backend=device)(scan)
-    assert np.count_nonzero(found.label != expected.label) <= 2
-    assert (found.label[on_cpu(scan, VisibilityModel(), scan.T_vehicle_sensor)] != roadbed.Label.GROUND).all()

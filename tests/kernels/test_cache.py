@@ -77,13 +77,17 @@ def package(tmp_path_factory):
     return folder
 
 
-def run(package, kernels, *, constants=CONSTANTS, callee=CALLEE, kernel=KERNEL, **settings):
-    """What the kernel returns in a new process, and how often it came from the cache."""
+def write(package, constants=CONSTANTS, callee=CALLEE, kernel=KERNEL):
     files = {"example_constants": constants, "example_callee": callee, "example_cpu": kernel}
     for name, text in files.items():
         path = package / "roadbed" / f"{name}.py"
         path.write_text(text)
         os.utime(path, (1e9, 1e9))  # the same time and, below, the same size: only the content tells
+
+
+def run(package, kernels, *, constants=CONSTANTS, callee=CALLEE, kernel=KERNEL, **settings):
+    """What the kernel returns in a new process, and how often it came from the cache."""
+    write(package, constants, callee, kernel)
     environment = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": str(kernels), **settings}
     command = [sys.executable, "-B", "-c", MAIN]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=True)
@@ -164,7 +168,7 @@ def test_a_sticky_folder_above_is_as_safe_as_tmp(fresh):
 def test_modes_are_private_whatever_the_umask(package, tmp_path):
     command = [sys.executable, "-B", "-c", MAIN]
     environment = {**os.environ, "PYTHONPATH": str(package), "NUMBA_CACHE_DIR": "", "XDG_CACHE_HOME": str(tmp_path)}
-    run(package, "", XDG_CACHE_HOME=str(tmp_path / "other"))  # writes the kernel's source
+    write(package)
     for mask in (0, 0o027):
         subprocess.run(command, env=environment, umask=mask, timeout=600, check=True, capture_output=True)
         folder = tmp_path / "roadbed" / "kernels"
@@ -226,6 +230,6 @@ def test_folders_that_nobody_used_for_long_are_removed(fresh):
 def test_the_digest_covers_modules_imported_by_modules():
     stcrf = Path(roadbed.__file__).parent / "ground" / "stcrf"
     (file,) = stcrf.rglob("em_cpu.py")
-    _, imported = cache._read(file)
-    assert Path(cache.__file__).parent / "simd.py" in imported
+    _, imported = cache._read(str(file))
+    assert str(Path(cache.__file__).parent / "simd.py") in imported
     assert cache.digest_of(file) != cache.digest_of(*stcrf.rglob("labels_cpu.py"))

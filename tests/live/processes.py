@@ -19,7 +19,9 @@ class Processes:
 
     def __init__(self, folder: Path, environment: dict[str, str]) -> None:
         self._folder = folder
-        self._environment = {**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment}
+        # Unbuffered: tests wait for what a process prints.
+        ours = {"PYTHONPATH": str(ROOT / "src"), "PYTHONUNBUFFERED": "1"}
+        self._environment = {**os.environ, **ours, **environment}
         self.running: list[subprocess.Popen] = []
 
     def start(self, name: str, *command: str | Path) -> subprocess.Popen:

@@ -13,7 +13,7 @@ from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
 
-pytestmark = pytest.mark.long
+pytestmark = pytest.mark.long(20)
 
 PATIENCE = 300
 SMALL = {"ground": {"stcrf": {"length": 40.0, "width": 40.0}}}

@@ -14,9 +14,9 @@ from roadbed.mapping.cache import SIDE
 from roadbed.mapping.information import information_of, rotated
 from roadbed.mapping.layers import MapLayers, _cells_of, add_points
 from roadbed.mapping.merge import crop_map, merge_maps, new_map_folder
-from roadbed.mapping.points import GROUND, OBSTACLE
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
+from roadbed.mapping.tiles import GROUND, OBSTACLE
 from tests.mapping.maps import plane, write_plane_map
 from tests.outputs.frames_for_images import occupancy_frame
 
@@ -32,7 +32,7 @@ def add_survey(folder, seed, T=None):
     label = np.where(np.arange(3000) % 10 == 0, Label.OBSTACLE, Label.GROUND)
     kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
     stored = points.astype(np.float32).astype(np.float64)
-    add_points(survey._points, SIDE, stored, np.full(3000, 7.0), kind, survey.index.voxel)
+    add_points(survey._tiles.points, SIDE, stored, np.full(3000, 7.0), kind, survey.index.voxel)
     number = np.floor(points[:, :2] / 0.2).astype(np.int64)
     survey._add_cells(number[:, 0], number[:, 1], label == Label.OBSTACLE, label == Label.GROUND)
     survey.index.write(folder)

@@ -13,7 +13,7 @@ _GROUND = (
 )  # fmt: skip
 SUBJECTS = {
     "": ("test_frames.py", "test_pipeline.py", "cli"),
-    "io/atomic.py": ("io/test_atomic.py",),
+    "io/atomic.py": ("io/test_atomic.py", "batch/test_work.py"),
     "batch": ("batch",),
     "bench": ("cli/test_bench.py",),
     "cli": ("cli",),
@@ -106,7 +106,7 @@ SUBJECTS = {
     "sources": ("sources",),
     "sources/bags": ("outputs/test_bag.py", "sources/bags/test_hostile_bags.py", "sources/bags/test_rosbag.py"),
     "sources/datasets/feather": ("sources/datasets/test_argoverse.py", "sources/test_expansion.py"),
-    "sources/formats/laz": ("sources/formats/test_las.py", "sources/test_expansion.py"),
+    "sources/formats/las.py": ("sources/formats/test_las.py", "sources/test_expansion.py"),
     "sources/formats/bin.py": ("sources/formats/test_columns.py", "sources/datasets"),
     "sources/formats/column": ("sources/formats/test_columns.py", "sources/datasets/test_nuscenes.py"),
     "sources/sensors/hesai": ("sources/sensors/test_hesai.py",),
@@ -123,6 +123,7 @@ SUBJECTS = {
         "sources/test_expansion.py",
         "sources/datasets/test_kitti.py",
     ),
+    "sources/sensors/udp.py": ("sources/sensors",),
     "sources/sensors/velodyne": ("sources/sensors/test_velodyne.py", "sources/sensors/test_pcap.py"),
     "core/timeline.py": ("test_timeline.py", "ground/test_drive.py"),
     "core/timing.py": ("test_pipeline.py",),

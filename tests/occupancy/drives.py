@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from functools import cache
 
-import roadbed
 from roadbed import Config, GroundFilter
 from roadbed.config.occupancy import GridConfig
 from roadbed.core.geometry import Pose
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.placement import lattice_of
+from tests.simulated import simulated
 
 SMALL = Config.parse({"occupancy": {"grid": {"length": 40.0, "width": 36.0, "spacing": 0.2}}})
 
@@ -19,7 +19,7 @@ SMALL = Config.parse({"occupancy": {"grid": {"length": 40.0, "width": 36.0, "spa
 def segmented(sensor: str, frames: int) -> list:
     """Scans of a drive through the city, each with its ground frame."""
     ground = GroundFilter()
-    return [(scan, ground(scan)) for scan in roadbed.open(f"sim:city?sensor={sensor}&frames={frames}")]
+    return [(scan, ground(scan)) for scan in simulated(f"sim:city?sensor={sensor}", frames)]
 
 
 def looked_at(scan, ground, grid: GridConfig = SMALL.occupancy.grid, yaw: float = 0.0) -> OccupancyInput:

@@ -9,6 +9,7 @@ from unittest.mock import patch
 
 import numpy as np
 
+from benchmarks.hsbof_state import HsbofState
 from roadbed import Config
 from roadbed.config import OccupancyConfig
 from roadbed.occupancy.cpu import OccupancyCpu
@@ -16,7 +17,6 @@ from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import GridMotion, OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.hsbof.arrays import Masses
 from roadbed.occupancy.hsbof.filter import Hsbof, ParticleSet
-from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
@@ -56,7 +56,7 @@ class HsbofOnDevice:
     def __init__(
         self, backend: Backend, shape: tuple[int, int], spacing: float, model: Any = None, seed: int = 0
     ) -> None:
-        self.device = HsbofDevice(backend, shape, spacing, model, seed)
+        self.device = HsbofState(backend, shape, spacing, model, seed)
         self.model, self.cells = self.device.model, self.device.cells
         self.layers = np.zeros((5, *shape), np.float32)
         self.particles = ParticleSet(self.model.particles)
@@ -81,7 +81,7 @@ class HsbofOnDevice:
 
     def send(self) -> None:
         device, p = self.device, self.particles
-        device.layers = self.layers
+        device.set_layers(self.layers)
         particles, cells = np.zeros(p.capacity, PARTICLE), np.full(p.capacity, device.size, np.int32)
         for name in PARTICLE.names or ():
             particles[name] = getattr(p.arrays, name)
@@ -93,7 +93,7 @@ class HsbofOnDevice:
         device, p = self.device, self.particles
         self.layers[:] = device.layers
         cells = device.backend.download(device._buffers.cells, 0, p.capacity)
-        particles = device._buffers.particles_in(device._buffers.particles, p.capacity)
+        particles = device.particles_in(device._buffers.particles, p.capacity)
         p.count = int(np.count_nonzero(cells < device.size))
         p.arrays.cell[:] = cells
         for name in PARTICLE.names or ():

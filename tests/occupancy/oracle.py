@@ -235,8 +235,6 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         extent = np.ptp(cells, axis=0).max() * spacing
         if not config.fewest_cells <= len(cells) <= config.most_cells or extent > config.extent:
             continue
-        if fast and extent < config.fast_extent - 1e-9:
-            continue
         points = pair.points(cells, speed, age, fast)
         if points is None:
             continue

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-import roadbed
 from roadbed import Mounting, OccupancyFilter, Pipeline, Pose
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import SensorMount
@@ -16,6 +15,7 @@ from roadbed.occupancy.hsbof.model import CellRules
 from tests.devices import accelerator
 from tests.occupancy.test_filter import CONFIG, drive, scene
 from tests.occupancy.test_filter_time import same
+from tests.simulated import simulated
 
 
 def known_of(filter_):
@@ -73,7 +73,7 @@ def test_what_was_prefetched_counts_only_while_nothing_else_has_come():
 
 
 def test_what_is_wrong_with_a_scan_is_said_once_its_ground_is_there():
-    scan = next(iter(roadbed.open("sim:city?sensor=lux4&frames=1")))
+    scan = simulated("sim:city?sensor=lux4", 1)[0]
     twice = replace(scan, mounts=(scan.mounts[0], *scan.mounts[:-1]))
     pipeline, seen = Pipeline(), []
     with pytest.raises(InputError, match="one name per sensor"):
@@ -90,7 +90,7 @@ def test_what_is_wrong_with_a_scan_is_said_once_its_ground_is_there():
 def test_a_ground_that_fails_leaves_the_occupancy_as_it_was(monkeypatch):
     """The device fails after the scan was prefetched: what the filter knows stays, and the drive goes on."""
     device = accelerator("opencl")
-    scans = list(roadbed.open("sim:city?sensor=vlp16&frames=4"))
+    scans = simulated("sim:city?sensor=vlp16", 4)
     pipeline = Pipeline(backend=device)
     for scan in scans[:2]:
         pipeline(scan)
@@ -130,7 +130,7 @@ def _out_of_memory(*_):
 def test_rules_of_the_time_step_are_made_before_the_scan_is_placed(monkeypatch):
     """Once per frame, while the host would wait; the frame finds them."""
     device = accelerator("opencl")
-    scans = list(roadbed.open("sim:city?sensor=vlp16&frames=3"))
+    scans = simulated("sim:city?sensor=vlp16", 3)
     pipeline = Pipeline(backend=device)
     for scan in scans[:2]:
         pipeline(scan)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roadbed.config.occupancy import FusionConfig
-from roadbed.core.errors import ConfigError, InputError
 from roadbed.occupancy.arrays import Observation, Reports
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import Fusion, fuse
@@ -149,12 +148,3 @@ def test_what_was_watched_follows_a_turning_grid_over_several_moves():
     # The cell's middle at (2.5, 1.5) lies at (1.5, -2.5) after the quarter turn, then at (1.5, 0.5).
     assert moved[0, 1] == pytest.approx(np.exp(-0.5), abs=1e-6)
     assert moved.sum() == pytest.approx(moved[0, 1], abs=1e-6)
-
-
-def test_wrong_shapes_and_rules_are_explained():
-    with pytest.raises(ConfigError, match="expected one of linear"):
-        fuse(np.zeros((1, 2)), np.zeros((1, 2)), rule="sum")
-    with pytest.raises(InputError, match="expected the same"):
-        fuse(np.zeros((1, 2)), np.zeros((1, 3)))
-    with pytest.raises(InputError, match="one reliability"):
-        fuse(np.zeros((2, 2)), np.zeros((2, 2)), reliability=[1.0])

@@ -8,13 +8,13 @@ import math
 import numpy as np
 import pytest
 
+from benchmarks.hsbof_state import HsbofState
 from roadbed.config import Config
 from roadbed.core.errors import DeviceError
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.buffers import bytes_needed
 from roadbed.occupancy.hsbof.filter import Hsbof
-from roadbed.occupancy.hsbof.filter_device import HsbofDevice
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
 from roadbed.occupancy.registration.register import Registration
@@ -101,7 +101,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     count = cpu._sorted.count
     same(download(order, 0, count), cpu._order[:count], "reorder")
     kept = ("x", "y", "vx", "vy", "mass", "tested", "age", "origin")
-    sorted_ = b.particles_in(b.sorted, count)
+    sorted_ = device.device.particles_in(b.sorted, count)
     same_particles(sorted_, download(cells, 0, count), cpu._sorted.arrays, count, "update_measurement", kept)
     same(download(b.birth, 0, size), cpu._birth, "newborn mass")
     for name, found, expected in zip(cpu.velocities._fields, device.velocities, cpu.velocities):
@@ -109,7 +109,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     same(device.moving, cpu.moving, "drop_lone_cells")
     born, births = cpu._born, cpu._born.count
     assert births > 0
-    found = b.particles_in(b.born, births)
+    found = device.device.particles_in(b.born, births)
     placed = ("x", "y", "vx", "vy", "mass")
     same_particles(found, download(b.born_cells, 0, births), born.arrays, births, "give_birth", placed)
     drawn = cpu.particles.count
@@ -152,7 +152,7 @@ def test_the_order_of_sums_does_not_matter_when_one_cell_holds_every_particle(ba
 
 def test_results_do_not_depend_on_the_size_of_the_work_groups(backend):
     config = filter_model(2000)
-    usual, tuned = (HsbofDevice(backend, SHAPE, SPACING, config, group=group) for group in (256, 64))
+    usual, tuned = (HsbofState(backend, SHAPE, SPACING, config, group=group) for group in (256, 64))
     rng, registration = np.random.default_rng(4), Registration(usual.cells, config.registration)
     for motion in (turn(0.4), GridMotion.rolled(-3, 5, SPACING), turn(-0.02), GridMotion()):
         observation = random_observation(rng)
@@ -164,7 +164,7 @@ def test_results_do_not_depend_on_the_size_of_the_work_groups(backend):
         priors = (backend.download(filter_._buffers.prior, 0, 5 * usual.size) for filter_ in (tuned, usual))
         same(*priors, "priors")
     same(tuned.velocities.mean, usual.velocities.mean, "velocities")
-    particles = [f._buffers.particles_in(f._buffers.particles, 2000).view(np.uint8) for f in (tuned, usual)]
+    particles = [f.particles_in(f._buffers.particles, 2000).view(np.uint8) for f in (tuned, usual)]
     np.testing.assert_array_equal(*particles)
 
 
@@ -174,7 +174,7 @@ def test_a_part_of_an_opencl_device_gives_the_same():
     require(bool(divisible), "no OpenCL device on a CPU with two compute units: those of GPUs cannot be divided")
     backend, part = OpenclBackend(divisible[0]), OpenclBackend(divisible[0], units=1)
     assert part.device.units == 1
-    whole, alone = (HsbofDevice(b, (12, 16), 0.5, filter_model(400)) for b in (backend, part))
+    whole, alone = (HsbofState(b, (12, 16), 0.5, filter_model(400)) for b in (backend, part))
     registration = Registration(whole.cells, whole.model.registration)
     for k in range(4):
         observation = grid_of_boxes((12, 16), 0.5, [(2 + 0.5 * k, 3, 1, 1)])
@@ -188,7 +188,7 @@ def test_a_part_of_an_opencl_device_gives_the_same():
 
 
 def test_each_phase_is_timed_under_the_cpus_name(backend):
-    filter_ = HsbofDevice(backend, (12, 16), 0.5, filter_model(400))
+    filter_ = HsbofState(backend, (12, 16), 0.5, filter_model(400))
     cpu = Hsbof((12, 16), 0.5, filter_model(400))
     observation = grid_of_boxes((12, 16), 0.5, [(4, 3, 1, 1)])
     cpu.step(observation, 0.1)
@@ -201,7 +201,7 @@ def test_each_phase_is_timed_under_the_cpus_name(backend):
 def test_a_grid_that_does_not_fit_is_refused_in_one_line_before_anything_is_allocated(backend, monkeypatch):
     monkeypatch.setattr(type(backend), "zeros", lambda *_: pytest.fail("memory was asked for"))
     with pytest.raises(DeviceError, match=r"needs [\d,]+ MiB, found [\d,]+ MiB") as caught:
-        HsbofDevice(backend, (60_000, 60_000), 0.02, filter_model(1000))
+        HsbofState(backend, (60_000, 60_000), 0.02, filter_model(1000))
     assert "3,600,000,000 cells" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -215,5 +215,5 @@ def test_the_memory_that_is_asked_for_is_what_is_allocated(backend, monkeypatch)
         return zeros(self, shape, dtype)
 
     monkeypatch.setattr(type(backend), "zeros", counted)
-    HsbofDevice(backend, (200, 300), 0.2, filter_model(20_000))
+    HsbofState(backend, (200, 300), 0.2, filter_model(20_000))
     assert sum(allocated) == pytest.approx(bytes_needed(60_000, 20_000, 2000), rel=0.1)

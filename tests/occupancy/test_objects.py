@@ -12,10 +12,10 @@ from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Grid, Pose
 from roadbed.core.tracked_objects import NO_TRACKS, TrackedObject
 from roadbed.occupancy.objects.arrays import CLUSTER, MovingLayers
-from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.clusters_cpu import components, mean_velocity
 from roadbed.occupancy.objects.lshape_cpu import fit_box
 from roadbed.occupancy.objects.model import ClusterRule
+from roadbed.occupancy.objects.tracker import ClusterFinder
 from tests.occupancy.models import tracker as make_tracker
 
 LATTICE = Grid.centred(20.0, 20.0, 0.2)

@@ -97,7 +97,7 @@ def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
 
     What is found in the old one is laid over one between."""
     rng = np.random.default_rng(seed)
-    config = registration_model(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0, fast_extent=1.0)
+    config = registration_model(points=30, speed=4.0, fast_speed=24.0, fast_least=5.0)
     shapes = [rectangle(0, 0, *rng.uniform(1.2, 2.4, 2), sides=sides) for sides in ("sw", "nesw", "esw", "ne")]
     velocities = rng.permutation([[0, 0], [1.5, 1.0], [9.0, 2.0], [-8.0, -3.0]])
     middle = np.array([[4, 3], [11, 3], [4, 8], [11, 8]])
@@ -117,7 +117,7 @@ def test_what_is_not_found_in_the_old_scan_is_sought_in_a_younger_one(seed):
 
 @pytest.mark.parametrize(
     ("speed", "changes", "expected"),
-    [(15, {}, True), (30, {}, True), (6, {}, False), (15, {"fast_span": 0}, False), (15, {"fast_extent": 4.5}, False)],
+    [(15, {}, True), (30, {}, True), (6, {}, False), (15, {"fast_span": 0}, False)],
 )
 def test_a_fast_car_is_found_in_its_second_scan(speed, changes, expected):
     """Its rear and a flank. In 0.4 s it leaves its place; what is slow has to wait for that long."""

@@ -144,7 +144,7 @@ def test_the_first_of_the_best_shifts_is_taken_however_little_better_it_is(devic
 def test_what_is_fast_is_found_as_on_the_cpu(device):
     """Shapes that cross the grid, on one that rolls and on one that turns."""
     turn = np.array([[np.cos(0.01), -np.sin(0.01)], [np.sin(0.01), np.cos(0.01)]])
-    config = registration_model(points=40, good=0.5, gain=0.3, fast_least=4.0, fast_extent=1.0)
+    config = registration_model(points=40, good=0.5, gain=0.3, fast_least=4.0)
     for seed, motion in enumerate((GridMotion.rolled(1, 0, SPACING), GridMotion(turn, np.array([0.1, 0.0]), None))):
         both, moving = Both(device, config), 0
         for k in range(4):  # none of them is old enough for what is slow

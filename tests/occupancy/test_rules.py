@@ -34,11 +34,14 @@ def test_maturity_turns_births_into_static_mass(Filter):
 
 
 def test_maturity_grows_where_static_is_seen_and_decays_where_free(Filter):
+    """The time in which a cell was known to be free does the opposite."""
     filter_ = Filter((1, 3), 0.2, filter_model())
+    filter_.masses.known_free[0] = (1.0, 1.0, 1.0)
     filter_.masses.static[0] = (0.9, 0.9, 0.9)
     filter_.masses.maturity[0] = (1.0, 1.0, 1.0)
     filter_.step(seen_as([[0.9, 0.1, 0.5]], [[0.9, 0.9, 0.0]]), 0.1)
     assert filter_.masses.maturity[0] == pytest.approx([1.1, 0.8, 1.0])
+    assert filter_.masses.known_free[0] == pytest.approx([0.7, 1.1, 1.0])
 
 
 def test_where_it_was_free_for_long_only_what_touches_counts_as_mature(Filter):
@@ -109,7 +112,7 @@ def test_what_is_hit_beside_cells_that_moved_is_born_moving(Filter, moved, rate,
 )
 def test_of_the_cells_hit_around_one_enough_must_move_with_it(Filter, others, alike, moves, upright):
     """Three cells move alike, beside so many that are hit and stand: of a bank a few cells may seem to move."""
-    moving = {"alike": alike, "neighbours": 2, "age": 1, "old_share": 0.0, "untested": 1.0}
+    moving = {"alike": alike, "neighbours": 2, "age": 1, "untested": 1.0}
     model = filter_model(**NO_SURFACE, **NO_CHANCE, moving=moving)
     filter_ = Filter((9, 7) if upright else (7, 9), 2.0, model)
     p = np.full((7, 9), 0.05)

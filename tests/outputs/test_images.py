@@ -18,11 +18,20 @@ from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.frames import Label
 from roadbed.outputs.images import frame_figure, overview_figure, palette, png_bytes, quick_image, save_animation
 from roadbed.outputs.images.decoration import _anchors_around, round_length
-from roadbed.outputs.images.notebook import _grid_figure
+from roadbed.outputs.images.figure import _grid_figure
 from roadbed.outputs.images.palette import label_image
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.scene3d import chase_camera, faded, ground_view, occupancy_view, raw_view
-from roadbed.outputs.images.vehicle import LENGTH, WIDTH, height_at, outline
+from roadbed.outputs.images.scene3d import (
+    LENGTH,
+    WIDTH,
+    chase_camera,
+    faded,
+    ground_view,
+    height_at,
+    occupancy_view,
+    outline,
+    raw_view,
+)
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
 

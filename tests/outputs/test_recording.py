@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -87,14 +88,16 @@ def test_objects_are_written_as_they_were_tracked(record, tmp_path):
 
 def test_every_frame_has_its_labels_and_layers(record, tmp_path):
     shown = result()
-    summary = record(shown)
+    record(shown)
     labels = np.fromfile(tmp_path / "labels" / "made-up.label", "<u4")
     np.testing.assert_array_equal(labels, semantickitti_classes(shown.ground.label))
     with np.load(tmp_path / "layers" / "made-up.npz", allow_pickle=False) as layers:
         np.testing.assert_array_equal(layers["ground.elevation"], shown.ground.elevation)
         np.testing.assert_array_equal(layers["occupancy.static"], shown.occupancy.static)
     assert Config.load(tmp_path / "config.yaml") == Config(seed=3)
-    assert all((tmp_path / name).exists() for name in (*summary.files, "report.html"))
+    linked = re.findall(r'<a href="([^"]+)">', (tmp_path / "report.html").read_text())
+    assert linked == ["config.yaml", "labels/", "layers/", "objects.jsonl", "last-frame.png"]
+    assert all((tmp_path / name).exists() for name in linked)
 
 
 def test_a_recorder_counts_what_it_keeps(tmp_path):

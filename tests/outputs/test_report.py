@@ -14,6 +14,7 @@ from roadbed.config import Config
 from roadbed.outputs.images import frame_figure, perspective, png_bytes
 from roadbed.outputs.report import ReportImage, RunRecorder, frame_scores, write_report
 from roadbed.outputs.report.charts import lines, stacked_bars
+from roadbed.pipeline import Result
 from tests.outputs.frames_for_images import ground_frame, occupancy_frame
 
 
@@ -21,7 +22,8 @@ def recorded(frames=6, slides=4, **names):
     recorder = RunRecorder("sim:test", Config(seed=3), command="roadbed run sim:test", slides=slides, **names)
     ground, occupancy = ground_frame(points=2000, truth=True), occupancy_frame()
     for index in range(frames):
-        recorder.add(ground.scan, ground, occupancy, {"ground": 0.004 + 0.001 * index, "occupancy": 0.01})
+        timings = {"ground": 0.004 + 0.001 * index, "occupancy": 0.01}
+        recorder.add(Result(scan=ground.scan, ground=ground, occupancy=occupancy, timings=timings))
     return recorder
 
 
@@ -36,25 +38,25 @@ def test_times_leave_out_the_frames_in_which_kernels_were_made_ready(tmp_path):
     for index, milliseconds in enumerate([9000, 10, 700, 12, 11]):
         if index == 2:
             perspective._pixels(1, 2, 3, 4)  # whole numbers: a variant that drawing has not compiled
-        recorder.add(ground.scan, ground, None, {"ground": milliseconds / 1000})
-    summary = recorder.summary()
-    assert [frame.index for frame in summary.frames if frame.warming] == [0, 2]
-    text = write_report(tmp_path / "r.html", summary).read_text()
+        timings = {"ground": milliseconds / 1000}
+        recorder.add(Result(scan=ground.scan, ground=ground, occupancy=None, timings=timings))
+    assert [frame.index for frame in recorder.frames if frame.warming] == [0, 2]
+    text = write_report(tmp_path / "r.html", recorder).read_text()
     assert table_of_times(text) == {"ground": [11, 11.9, 12]}
     assert "leaves out frames 0 and 2, in which kernels were compiled or loaded" in text
     assert "<b>11.0 ms</b>" in text
 
 
 def test_a_run_of_one_frame_still_has_times(tmp_path):
-    text = write_report(tmp_path / "r.html", recorded(frames=1).summary()).read_text()
+    text = write_report(tmp_path / "r.html", recorded(frames=1)).read_text()
     assert table_of_times(text)["ground"] == [4, 4, 4]
     assert "in every frame of this short run" in text
 
 
 def test_the_page_opens_at_the_busiest_frame(tmp_path):
-    summary = recorded(frames=4).summary()
-    frames = tuple(replace(frame, objects=objects) for frame, objects in zip(summary.frames, (0, 2, 5, 1)))
-    text = write_report(tmp_path / "r.html", replace(summary, frames=frames)).read_text()
+    run = recorded(frames=4)
+    run.frames = [replace(frame, objects=objects) for frame, objects in zip(run.frames, (0, 2, 5, 1))]
+    text = write_report(tmp_path / "r.html", run).read_text()
     assert 'max="3" value="2"' in text
 
 
@@ -62,7 +64,7 @@ def test_the_page_opens_at_the_busiest_frame(tmp_path):
 def test_a_sequence_is_called_by_its_name_not_by_its_path(tmp_path, options):
     sequence = tmp_path / "drive_05"
     sequence.mkdir()
-    text = write_report(tmp_path / "r.html", RunRecorder(f"{sequence}{options}", Config()).summary()).read_text()
+    text = write_report(tmp_path / "r.html", RunRecorder(f"{sequence}{options}", Config())).read_text()
     assert "<h1>drive_05</h1>" in text
     assert RunRecorder("sim:city?frames=3", Config()).title == "sim:city?frames=3"
 
@@ -81,7 +83,7 @@ class Addresses(HTMLParser):
 def test_report_loads_nothing_and_holds_what_was_run(tmp_path):
     ground = ground_frame(points=2000)
     picture = ReportImage("Frame 0", png_bytes(frame_figure(ground)))
-    path = write_report(tmp_path / "report.html", recorded().summary(images=(picture,)))
+    path = write_report(tmp_path / "report.html", recorded(), [picture])
     text = path.read_text()
     addresses = Addresses()
     addresses.feed(text)
@@ -103,18 +105,18 @@ def test_report_loads_nothing_and_holds_what_was_run(tmp_path):
 
 def test_report_escapes_what_it_is_given(tmp_path):
     bad = "</script><script>alert(1)</script>"
-    text = write_report(tmp_path / "r.html", recorded(frames=2, title=bad).summary(files=(bad,))).read_text()
+    text = write_report(tmp_path / "r.html", recorded(frames=2, title=bad), results=[bad]).read_text()
     assert "<script>alert" not in text
 
 
 def test_report_without_frames_or_truth_can_be_written(tmp_path):
-    empty = RunRecorder("sim:empty", Config()).summary()
+    empty = RunRecorder("sim:empty", Config())
     assert "0 frames" in write_report(tmp_path / "r.html", empty).read_text()
 
 
 @pytest.mark.parametrize("frames", [1, 4, 5, 40])
 def test_slides_stay_bounded_and_spread_over_the_run(frames):
-    slides = [slide.index for slide in recorded(frames=frames).summary().slides]
+    slides = list(recorded(frames=frames).slides)
     assert slides[0] == 0
     assert len(slides) <= 4
     assert len(slides) >= min(frames, 2)
@@ -132,18 +134,17 @@ def test_a_score_that_is_unknown_is_a_dash(tmp_path):
     nothing_found = replace(ground, label=np.zeros_like(ground.label))
     recorder = RunRecorder("sim:test", Config())
     for _ in range(3):
-        recorder.add(ground.scan, nothing_found, None, {"ground": 0.01})
-    summary = recorder.summary()
-    assert np.isnan(summary.mean_scores()["precision"])
-    assert summary.mean_scores()["F1"] == 0
-    text = write_report(tmp_path / "r.html", summary).read_text()
+        recorder.add(Result(scan=ground.scan, ground=nothing_found, occupancy=None, timings={"ground": 0.01}))
+    assert np.isnan(recorder.mean_scores()["precision"])
+    assert recorder.mean_scores()["F1"] == 0
+    text = write_report(tmp_path / "r.html", recorder).read_text()
     assert "<td>precision of the ground</td><td>-</td>" in text
     assert "nan" not in re.sub(r"base64,[^\"]*", "", text)
 
 
 def test_bars_stack_to_the_total_and_a_long_first_frame_does_not_flatten_the_rest():
     first, second = np.array([900.0, *[10.0] * 40]), np.full(41, 5.0)
-    svg = stacked_bars(["a", "b"], [first, second], "ms", "frame")
+    svg = stacked_bars(["a", "b"], [first, second], "ms")
     heights = np.array([float(h) for h in re.findall(r'height="([\d.]+)"', svg)])
     assert len(heights) == 82
     assert heights[1] == pytest.approx(2 * heights[42], abs=0.11)
@@ -152,6 +153,6 @@ def test_bars_stack_to_the_total_and_a_long_first_frame_does_not_flatten_the_res
 
 
 def test_lines_leave_out_frames_without_a_value():
-    svg = lines(["F1"], [np.array([98.0, np.nan, 99.0])], "%", "frame")
+    svg = lines(["F1"], [np.array([98.0, np.nan, 99.0])], "%")
     assert len(re.findall("<circle", svg)) == 2
     assert "nan" not in svg

@@ -17,9 +17,10 @@ from tests.devices import BACKENDS, accelerator, backend
 
 
 def test_the_configuration_names_the_backend_and_an_open_one_can_be_shared():
-    device = accelerator("opencl")
-    assert GroundFilter(Config(backend="opencl")).backend.device.backend == "opencl"
-    assert GroundFilter(Config(), backend=device).backend is device
+    """With the method that has one small program, which is built in a child process first."""
+    device, config = accelerator("opencl"), Config.parse({"backend": "opencl", "ground": {"method": "variance"}})
+    assert GroundFilter(config).backend.device.backend == "opencl"
+    assert GroundFilter(config, backend=device).backend is device
     assert isinstance(GroundFilter().backend, CpuBackend)
 
 

@@ -22,10 +22,10 @@ from roadbed.runtime.argument_struct import single
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.graphs import Launch
 from roadbed.runtime.opencl import OpenclBackend
-from roadbed.sources import open_source
 from tests.conftest import require
 from tests.occupancy.drives import SMALL, looked_at, segmented
 from tests.runtime.inline_program import InlineProgram
+from tests.simulated import simulated
 
 PACKAGE = Path(roadbed.__file__).parent
 COARSE = {"occupancy": {"grid": {"length": 60, "width": 60, "spacing": 0.4}, "filter": {"particles": 6000}}}
@@ -68,7 +68,7 @@ def test_labels_are_those_of_the_cpu(method, sensor, device):
     """Grid variance sums integers. The STCRF is float on every backend; its visibility rule is not (lux4, vlp16)."""
     config = Config.parse({"ground": {"method": method}})
     ours, theirs = GroundFilter(config, device), GroundFilter(config, CpuBackend())
-    for scan in open_source(f"sim:city?sensor={sensor}&frames=2"):
+    for scan in simulated(f"sim:city?sensor={sensor}", 2):
         found, expected = ours(scan), theirs(scan)
         different = np.count_nonzero(found.label != expected.label)
         assert different <= (0 if method == "variance" else len(scan) / 10_000)
@@ -96,7 +96,7 @@ def test_occupancy_is_nearer_to_double_precision_than_two_seeds_are_to_each_othe
     reference = OccupancyFilter(config, CpuBackend())
     others = OccupancyFilter(config, device), OccupancyFilter(config.with_changes(seed=1), CpuBackend())
     errors = []
-    for scan in open_source("sim:city?sensor=vlp16&frames=12"):
+    for scan in simulated("sim:city?sensor=vlp16", 12):
         surface = ground(scan)
         expected = reference(scan, surface)
         found = [other(scan, surface) for other in others]

@@ -62,13 +62,6 @@ def test_bounds_hold_everywhere(scene: str) -> None:
     assert (np.hypot(slope[:, 0], slope[:, 1]) <= bounds.steepest[row, column]).all()
 
 
-def test_normals_are_unit_and_upright() -> None:
-    terrain = build_scene("mountain").terrain
-    normal = terrain.normal(*np.random.default_rng(3).uniform(-50, 50, (2, 500)))
-    np.testing.assert_allclose(np.linalg.norm(normal, axis=-1), 1.0)
-    assert (normal[:, 2] > 0).all()
-
-
 def test_mountain_road_is_steep_banked_crowned_and_falls_off_beside() -> None:
     terrain = build_scene("mountain").terrain
     x = np.arange(0.0, 900.0, 0.5)

@@ -6,8 +6,7 @@ import pytest
 
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
-from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.point_time import sweep_time
+from roadbed.sources.fields import scan_from_fields, sweep_time
 
 OFFSETS = np.array([0.0, 0.03, 0.1])
 EPOCH = 1_700_000_000.0

@@ -9,10 +9,10 @@ from time import monotonic, sleep
 
 import pytest
 
-import roadbed
 from roadbed.core.errors import InputError
 from roadbed.sources import Source
 from tests.conftest import require
+from tests.simulated import simulated
 
 FLAGS = (
     "--headless=new",
@@ -57,15 +57,13 @@ def viser():
 
 @pytest.fixture(scope="session")
 def scans():
-    source = roadbed.open("sim:city?sensor=vlp16&frames=8&seed=2")
-    return [source[index] for index in range(len(source))]
+    return simulated("sim:city?sensor=vlp16&seed=2", 8)
 
 
 @pytest.fixture(scope="session")
 def long_scans():
     """Long enough for velocities to settle, with cars, a cyclist and pedestrians."""
-    source = roadbed.open("sim:city?sensor=vlp16&frames=32&seed=2")
-    return [source[index] for index in range(len(source))]
+    return simulated("sim:city?sensor=vlp16&seed=2", 32)
 
 
 @pytest.fixture
@@ -93,13 +91,14 @@ def browser():
 
 
 def wait_until(condition, what, seconds=300.0):
-    """Ask again and again; a slow machine only takes longer, and what it has not compiled yet longer still."""
-    end = monotonic() + seconds
+    """Ask again and again, ever less often: a screenshot takes more processor time than what is waited for."""
+    end, pause = monotonic() + seconds, 0.02
     while monotonic() < end:
         value = condition()
         if value:
             return value
-        sleep(0.05)
+        sleep(pause)
+        pause = min(1.5 * pause, 0.5)
     pytest.fail(f"waited {seconds:g} s for {what}")
 
 

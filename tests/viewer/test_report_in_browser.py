@@ -17,8 +17,8 @@ def report(scans, tmp_path):
     command = "roadbed run /" + "a-folder-with-a-long-name/" * 6 + "sequence -o out"
     recorder = RunRecorder("sim:city", config, title="A short sequence", command=command)
     for result in Pipeline(config).run(scans[:3]):
-        recorder.add(result.scan, result.ground, result.occupancy, result.timings)
-    return write_report(tmp_path / "report.html", recorder.summary())
+        recorder.add(result)
+    return write_report(tmp_path / "report.html", recorder)
 
 
 def test_a_comparison_is_divided_where_its_slider_says(scans, browser, until, tmp_path):

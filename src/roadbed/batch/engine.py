@@ -14,7 +14,7 @@ from secrets import token_hex
 from time import monotonic, sleep
 from typing import Any, Self
 
-from roadbed.core.errors import DeviceError, InputError, missing_extra
+from roadbed.core.errors import DeviceError, InputError, needs_extra
 
 _OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
 ATTEMPTS = 4  # at one task
@@ -83,10 +83,8 @@ class Engine:
             else:
                 authenticate_cluster()
                 options["address"] = self._address
-            try:
+            with needs_extra("ray", "batch", "roadbed batch"):
                 import ray  # reads the environment
-            except ImportError:
-                raise missing_extra("ray", "batch", "roadbed batch") from None
             self._ray = ray
             exits.callback(ray.shutdown)
             try:

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report of a batch, from the manifests of its sequences."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from html import escape
+from collections.abc import Mapping, Sequence
 from math import isnan, nan
 from typing import Any, NamedTuple
 
@@ -15,15 +13,14 @@ from roadbed.batch.sequences import InputSequence
 from roadbed.io.atomic import write_file
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.images import quick_image
-from roadbed.outputs.report import FrameRecord, ReportImage, Slide
-from roadbed.outputs.report.page import filled_page, gallery, links, percent, table, tile_row
-from roadbed.outputs.report.summary import webp_bytes
+from roadbed.outputs.report import FrameRecord, ReportImage
+from roadbed.outputs.report.page import filled_page, gallery, links, percent, table
+from roadbed.outputs.report.recorder import webp_bytes
 from roadbed.pipeline import Result
 
 KEPT = 2  # frames of a sequence
 FOLDER = "lowest"
 _MOST_IMAGES = 12
-_NO_SLIDES = '<script type="application/json" id="slides">[]</script>'
 
 
 class LowestFrames:
@@ -38,9 +35,8 @@ class LowestFrames:
         if not isnan(f1) or record.diagnostics:
             self._kept = sorted([*self._kept, (entry, result)], key=lambda kept: by_score(kept[0]))[:KEPT]
 
-    def write(self, out: OutputFolder, slides: Iterable[Slide]) -> list[dict[str, Any]]:
-        """lowest/FRAME.webp of each, drawn unless a slide shows it already; returns their entries for the manifest."""
-        drawn = {slide.index: slide.data for slide in slides}
+    def write(self, out: OutputFolder, drawn: Mapping[int, bytes]) -> list[dict[str, Any]]:
+        """lowest/FRAME.webp of each, drawn unless `drawn` has it; returns their entries for the manifest."""
         for entry, result in self._kept:
             entry["picture"] = f"{FOLDER}/{entry['frame']:06d}.webp"
             data = drawn.get(entry["frame"]) or webp_bytes(quick_image(result.ground, result.occupancy))
@@ -59,10 +55,6 @@ class _Entry(NamedTuple):
     manifest: SequenceManifest
     run: Mapping[str, Any]
 
-    def of_stages(self, name: str) -> Mapping[str, float]:
-        """Numbers by stage: stage_seconds or median_ms."""
-        return self.run.get(name, {})
-
 
 def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Progress) -> None:
     """report.html over every complete sequence of this call, also those that were kept."""
@@ -71,25 +63,23 @@ def write_batch_report(job: Job, complete: Sequence[InputSequence], progress: Pr
     entries = [_Entry(manifest, run) for manifest, run in read if manifest is not None]
     frames = sum(entry.manifest.frames for entry in entries)
     failed = f", {len(progress.failures)} failed" if progress.failures else ""
-    images = _lowest_images(job, entries)
     failures = table(("sequence", "reason"), sorted(progress.failures.items()))
     page = filled_page(
         title="Batch",
         lead=f"{len(entries):,} sequences complete{failed}, {frames:,} frames",
-        tiles=tile_row(_tiles(entries, progress)),
-        slider=_NO_SLIDES + (f"<h2>What failed</h2>{failures}" if progress.failures else ""),
-        run=table((), [("command", job.command), *_remarks(job, progress)]),
-        timings=_stages(entries),
-        accuracy=_scores(entries),
-        pictures=f"<h2>The lowest frames</h2>{gallery(images)}" if images else "",
-        rows_title="Sequences",
-        rows=f'<div class="scroll">{_sequences(entries)}</div>',
-        configuration=escape(job.config.dumps()),
-        files=links(
-            "Reports of the sequences",
-            [(entry.manifest.name, f"sequences/{entry.manifest.name}/report.html") for entry in entries],
-        ),
-        made=datetime.now(UTC),
+        tiles=_tiles(entries, progress),
+        sections={
+            "What failed": failures if progress.failures else "",
+            "What was run": table((), [("command", job.command), *_remarks(job, progress)]),
+            "Time per stage": _stages(entries),
+            "Accuracy": _scores(entries),
+            "The lowest frames": gallery(_lowest_images(job, entries)),
+            "Sequences": f'<div class="scroll">{_sequences(entries)}</div>',
+            "Reports of the sequences": links(
+                (entry.manifest.name, f"sequences/{entry.manifest.name}/report.html") for entry in entries
+            ),
+        },
+        configuration=job.config.dumps(),
     )
     write_file(job.folder / "report.html", page)
 
@@ -131,14 +121,14 @@ def _tiles(entries: Sequence[_Entry], progress: Progress) -> list[tuple[str, str
 def _stages(entries: Sequence[_Entry]) -> str:
     totals: dict[str, float] = {}
     for entry in entries:
-        for stage, seconds in entry.of_stages("stage_seconds").items():
+        for stage, seconds in entry.run.get("stage_seconds", {}).items():
             totals[stage] = totals.get(stage, 0.0) + seconds
     if not totals:
         return "<p>No timings were taken.</p>"
     rows = []
     for stage, total in sorted(totals.items(), key=lambda item: -item[1]):
-        medians = {entry.manifest.name: entry.of_stages("median_ms").get(stage, 0.0) for entry in entries}
-        known = [ms for entry in entries if (ms := entry.of_stages("median_ms").get(stage)) is not None]
+        medians = {entry.manifest.name: entry.run.get("median_ms", {}).get(stage, 0.0) for entry in entries}
+        known = [ms for entry in entries if (ms := entry.run.get("median_ms", {}).get(stage)) is not None]
         slowest = max(medians, key=lambda name: medians[name])
         share = f"{100 * total / max(sum(totals.values()), 1e-9):.0f} %"
         rows.append((stage, f"{total:.1f}", share, f"{np.median(known):.2f}", f"{medians[slowest]:.2f}", slowest))
@@ -154,7 +144,7 @@ def _scores(entries: Sequence[_Entry]) -> str:
     names = list(scored[0].scores)
     rows = [(one.name, str(one.frames), *(_percent(one.scores.get(name)) for name in names)) for one in scored]
     head = ("sequence, lowest first", "frames", *(f"{name} %" for name in names))
-    return f"<h2>Accuracy</h2><p>Ground labels against the truth, mean over frames.</p>{table(head, rows)}"
+    return f"<p>Ground labels against the truth, mean over frames.</p>{table(head, rows)}"
 
 
 def _percent(value: float | None) -> str:

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.batch.folders import atomic_folder
 from roadbed.batch.job import Frames, Job, Outcome
 from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_json, sizes, versions, write_json
 from roadbed.batch.report import FOLDER as LOWEST
 from roadbed.batch.report import LowestFrames
 from roadbed.batch.sequences import InputSequence, input_files, input_hash, input_stamp
 from roadbed.core.errors import InputError, RoadbedError
+from roadbed.io.atomic import atomic_folder
 from roadbed.mapping.merge import foreign_to_map, merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
-from roadbed.outputs.folder import OutputFolder
+from roadbed.outputs.folder import OutputFolder, foreign_file
 from roadbed.outputs.recording import RunFolder
-from roadbed.outputs.report import RunSummary
+from roadbed.outputs.report import RunRecorder
 from roadbed.pipeline import Pipeline
 from roadbed.sources.source import Source
 
@@ -46,7 +46,7 @@ def do_sequence(job: Job, sequence: InputSequence) -> Iterator[Frames | Outcome]
     if not len(source):
         raise InputError(f"{sequence.location}: found no scans, expected at least one")
     digest = input_hash(sequence, files)
-    with atomic_folder(job.of(sequence), job.unfinished) as folder:
+    with atomic_folder(job.of(sequence), job.unfinished, foreign_file) as folder:
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, lowest = RunFolder(out, sequence.location, job.config, job.layers), LowestFrames()
         for count in _run_pipeline(job, source, recording, lowest, folder / _MAP):
@@ -133,15 +133,14 @@ def _write_manifests(
     job: Job,
     sequence: InputSequence,
     out: OutputFolder,
-    summary: RunSummary,
+    summary: RunRecorder,
     digest: str,
     lowest: Sequence[Any],
     run: dict[str, Any],
 ) -> None:
     """Write run.json, then sequence.json, which marks the folder as complete."""
     stages = {stage: float(summary.milliseconds(stage).sum()) / 1e3 for stage in summary.stages()}
-    medians = {stage: round(float(np.median(summary.steady_milliseconds(stage))), 3) for stage in summary.stages()}
-    run |= {"frames": len(summary.frames), "stage_seconds": stages, "median_ms": medians}
+    run |= {"frames": len(summary.frames), "stage_seconds": stages, "median_ms": summary.median_ms()}
     write_json(out.file(RUN), run)
     objects = out.path / "objects.jsonl"
     ids = {json.loads(line)["id"] for line in objects.read_text().splitlines()} if objects.exists() else set()

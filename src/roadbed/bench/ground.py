@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.bench.host import device_phases
-from roadbed.bench.timing import Timing, measure, there_and_back
+from roadbed.bench.timing import Timing, device_phases, measure, there_and_back
 from roadbed.config import Config
 from roadbed.core.frames import Scan
 from roadbed.ground import GroundFilter
@@ -94,7 +93,6 @@ def _row(case: str, scan: Scan, config: Config, paper_ms: float | None, measured
         "processor_ms": round(timing.processor_ms, 3),
         "paper_ms": paper_ms,
         "ns_per_point": round(1e6 * timing.median_ms / len(scan), 1),
-        "ns_per_cell": round(1e6 * timing.median_ms / cells, 1),
         "phases_ms": {name: round(value, 3) for name, value in timing.phases_ms.items()},
         "device_us": device_us,
     }

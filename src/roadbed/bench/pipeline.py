@@ -5,8 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from roadbed.bench.host import device_phases, host_figures
-from roadbed.bench.timing import measure, there_and_back
+from roadbed.bench.timing import device_phases, host_figures, measure, there_and_back
 from roadbed.config import Config
 from roadbed.pipeline import Pipeline
 from roadbed.sources import open_source

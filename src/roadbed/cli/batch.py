@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Frames, Occupancy, Perception, command_line, expand_options, prepare
+from roadbed.cli.options import Frames, Layers, Occupancy, Perception, command_line, expand_options, prepare
 from roadbed.cli.screen import Json, until_stopped
 from roadbed.core.errors import InputError
 
@@ -41,7 +41,7 @@ def batch(
     frames: Frames = None,
     with_map: Annotated[bool, typer.Option("--map", help="Also make a map per sequence and merge them.")] = False,
     occupancy: Occupancy = True,
-    layers: Annotated[bool, typer.Option(help="Write labels and layers of every frame.")] = True,
+    layers: Layers = True,
     as_json: Json = False,
 ) -> None:
     """Process many sequences in parallel, with one report.
@@ -68,7 +68,7 @@ def batch(
     )
     sequences = find_sequences(sources, perception.read_options(frames))
     gpu_share = 1 / per_gpu if settings.backend == "cuda" else 0.0
-    on_event = _print_event if as_json else _Screen().show
+    on_event = _print_event if as_json else _show_event
     with locked_output(job), until_stopped() as stopped:
         engine = Engine(ray, workers, gpu_share, threads)
         batch_run = BatchRun(job, sequences, engine, on_event)
@@ -98,30 +98,22 @@ def _print_event(progress: Progress, event: dict[str, Any]) -> None:
     _print_line({**event, "seconds": round(progress.seconds, 2), "ended": progress.ended, "of": progress.sequences})
 
 
-class _Screen:
+def _show_event(progress: Progress, event: dict[str, Any]) -> None:
     """One line per sequence, and on a terminal a status line below them."""
-
-    def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
-
-    def show(self, progress: Progress, event: dict[str, Any]) -> None:
-        kind, sequence = event["event"], event["sequence"]
-        line = {
-            "done": f"{sequence}: {event.get('frames')} frames",
-            "kept": f"{sequence}: complete from before",
-            "failed": f"{sequence}: FAILED: {event.get('reason')}",
-            "lost": f"{sequence}: {event.get('reason')}; repeated ({event.get('attempt')})",
-        }.get(kind)
-        if line is not None:
-            again = f" (again: {event['reason']})" if kind == "done" and event.get("reason") else ""
-            self._clear()
-            print(line + again, flush=True)
-        if self._terminal:
-            print(f"\r\x1b[2K{status_line(progress)}", end="", file=sys.stderr, flush=True)
-
-    def _clear(self) -> None:
-        if self._terminal:
-            print("\r\x1b[2K", end="", file=sys.stderr, flush=True)
+    kind, sequence, reason = event["event"], event["sequence"], event.get("reason")
+    again = f" (again: {reason})" if reason else ""
+    line = {
+        "done": f"{sequence}: {event.get('frames')} frames{again}",
+        "kept": f"{sequence}: complete from before",
+        "failed": f"{sequence}: FAILED: {reason}",
+        "lost": f"{sequence}: {reason}; repeated ({event.get('attempt')})",
+    }.get(kind)
+    clear = "\r\x1b[2K" if sys.stderr.isatty() else ""
+    if line is not None:
+        print(clear, end="", file=sys.stderr, flush=True)
+        print(line, flush=True)
+    if clear:
+        print(f"{clear}{status_line(progress)}", end="", file=sys.stderr, flush=True)
 
 
 def status_line(progress: Progress) -> str:

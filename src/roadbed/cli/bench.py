@@ -61,11 +61,10 @@ def pipeline(
     host = ("host_calls", "host_ms", "graphs", "launches", "uploads", "downloads", "waits")
     show(out, ("case", "sensors", "points", "cells", *times, *(name for name in host if name in rows[0])), as_json)
     if not as_json:
-        steps = [[step, *(row["steps_ms"].get(step, 0.0) for row in rows)] for step in rows[0]["steps_ms"]]
-        table("occupancy: ms per step", ["step", *(row["case"] for row in rows)], steps)
-        if rows[0]["device_us"]:
-            phases = [[name, *(row["device_us"].get(name, 0.0) for row in rows)] for name in rows[0]["device_us"]]
-            table("on the device: us per phase", ["phase", *(row["case"] for row in rows)], phases)
+        for key, title in (("steps_ms", "occupancy: ms per step"), ("device_us", "on the device: us per phase")):
+            parts = [[name, *(row[key].get(name, 0.0) for row in rows)] for name in rows[0][key]]
+            if parts:
+                table(title, ["part", *(row["case"] for row in rows)], parts)
         print(f"{out['threads']} threads on {out['cores']} cores; with NUMBA_NUM_THREADS=1 times are those of one core")
 
 

@@ -34,7 +34,6 @@ def demo(
     force: Force = False,
     scene: Annotated[str, typer.Option(help="city, mountain, highway, parking or offroad.")] = "city",
     frames: Annotated[int, typer.Option(min=1, help="Number of scans.")] = 20,
-    view: Annotated[bool, typer.Option("--view", help="Then open the viewer.")] = False,
     as_json: Json = False,
 ) -> None:
     """Run the whole pipeline on simulated data: images and a report."""
@@ -70,10 +69,6 @@ def demo(
     else:
         print_summary(summary)
         print(_next_steps(output))
-    if view:
-        from roadbed.cli.view import view as open_viewer
-
-        open_viewer(source=location)
 
 
 def _next_steps(output: Path) -> str:

@@ -111,21 +111,14 @@ def describe(source: Source) -> dict[str, Any]:
 
 def _fields(scans: list[Scan]) -> list[dict[str, Any]]:
     """Name, type and range of every field over the scans."""
+    columns = [{**dict(zip("xyz", scan.points.T)), **scan.all_channels()} for scan in scans]
     found = []
-    for name in ("x", "y", "z", *scans[0].all_channels()):
-        columns = [_values(scan, name) for scan in scans]
-        values = np.concatenate([column[np.isfinite(column)] for column in columns if column is not None])
-        kind = columns[0].dtype.name if columns[0] is not None else ""
+    for name, first in columns[0].items():
+        values = np.concatenate([of_scan[name].ravel() for of_scan in columns if name in of_scan])
+        values = values[np.isfinite(values)]
         lowest, highest = (float(values.min()), float(values.max())) if len(values) else (None, None)
-        found.append({"name": name, "type": kind, "min": lowest, "max": highest})
+        found.append({"name": name, "type": first.dtype.name, "min": lowest, "max": highest})
     return found
-
-
-def _values(scan: Scan, name: str) -> Any:
-    if name in ("x", "y", "z"):
-        return scan.points[:, "xyz".index(name)]
-    values = scan.all_channels().get(name)
-    return None if values is None else values.ravel()
 
 
 def _times(scans: list[Scan]) -> dict[str, Any]:

@@ -65,11 +65,10 @@ def ground(
         elevation=_elevation_scorer(scans, elevation, elevation_origin, range_m),
         watch=lambda items: progress(items, "evaluating", len(scans)),
     )
-    out = run(settings).as_dict()
+    out = run(settings)
     if compare_temporal:
-        alone = settings.with_changes(ground={"stcrf": settings.ground.stcrf.with_changes(gamma=0.0).model_dump()})
         scans.sequential = False
-        without = run(alone).as_dict()
+        without = run(settings.with_changes(ground={"stcrf": {"gamma": 0.0}}))
         out["without_temporal"] = {key: value for key, value in without.items() if key != "per_frame"}
     out["odometry"] = poses
     if as_json:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Request, expand_options, prepare
+from roadbed.cli.options import FrameIndex, Request, expand_options, prepare
 from roadbed.cli.screen import Json, print_json
 from roadbed.core.errors import InputError
 
@@ -39,7 +39,7 @@ def explain(
     request: Request,
     at: Annotated[tuple[float, float], typer.Option(metavar="X Y", help="Where, m, in the frame of the sensor.")],
     z: Annotated[float | None, typer.Option(help="Height there, m; without it the point nearest to X Y.")] = None,
-    frame: Annotated[int, typer.Option(help="Index of the scan in a sequence.")] = 0,
+    frame: FrameIndex = 0,
     history: Annotated[int, typer.Option(min=0, help="Process this many scans before it first.")] = 0,
     as_json: Json = False,
 ) -> None:
@@ -51,9 +51,7 @@ def explain(
 
     settings = request.settings().with_changes(backend="cpu", device=None)  # all backends give the same labels
     scans = request.scans()
-    if not 0 <= frame < len(scans):
-        raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
-    scan = scans[frame]
+    scan = request.scan(scans, frame)
     index, distance = _nearest(scan, at, z)
     prepare(request.source, settings, occupancy=False)
     ground = GroundFilter(settings)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from roadbed.cli.options import Kind
 from roadbed.cli.screen import Json, print_json, table
 from roadbed.core.errors import InputError, RoadbedError
 
@@ -29,9 +30,7 @@ _PARTS = {
 
 def info(
     source: Annotated[str | None, typer.Argument(help="A recording to describe; without it, the installation.")] = None,
-    kind: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not tell.")
-    ] = None,
+    kind: Kind = None,
     as_json: Json = False,
 ) -> None:
     """Show what a recording holds, or the installation."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -146,10 +146,8 @@ def _folder(output: Path, force: bool, request: Request, source: Any, settings: 
 
 
 def _facts(source: str, statistics: Statistics) -> dict[str, Any]:
-    total = statistics.total
-    names = ("received", "processed", "dropped", "refused", "without_pose")
     latency = {
         stage: {"median_ms": round(1e3 * median, 2), "p95_ms": round(1e3 * p95, 2)}
         for stage, (median, p95) in statistics.latency.items()
     }
-    return {"source": source, **{name: getattr(total, name) for name in names}, "latency": latency}
+    return {"source": source, **asdict(statistics.total), "latency": latency}

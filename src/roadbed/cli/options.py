@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from roadbed.core.errors import ConfigError, RoadbedError
+from roadbed.core.errors import ConfigError, InputError, RoadbedError
 
 if TYPE_CHECKING:
     from roadbed.config import Config
+    from roadbed.core.frames import Scan
     from roadbed.sources import Source
     from roadbed.sources.read_options import ReadOptions
 
@@ -34,6 +35,11 @@ ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML co
 Preset = Annotated[PresetName, typer.Option(help="Configuration without --config.")]
 Backend = Annotated[BackendName | None, typer.Option(help="Where to compute; overrides the configuration.")]
 Device = Annotated[str | None, typer.Option(help="Accelerator: its index or a part of its name.")]
+Layers = Annotated[bool, typer.Option(help="Write labels and layers of every frame.")]
+Kind = Annotated[
+    str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
+]
+FrameIndex = Annotated[int, typer.Option(help="Index of the scan in a sequence.")]
 Occupancy = Annotated[bool, typer.Option(help="Run the occupancy filter.")]
 
 
@@ -80,9 +86,7 @@ class Processing:
 class Perception(Processing):
     """Options of every command that reads a source: how to read the scans and how to process them."""
 
-    kind: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
-    ] = None
+    kind: Kind = None
     start: Annotated[int, typer.Option(min=0, help="Index of the first scan.")] = 0
     stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
     odometry: Annotated[
@@ -109,6 +113,12 @@ class Request(Perception):
     def scans(self, frames: int | None = None) -> Source:
         """The scans from `start` on, every `stride`-th, at most `frames`, with their mounting."""
         return self.read_options(frames).open(self.source)
+
+    def scan(self, scans: Source, index: int) -> Scan:
+        """The scan that `--frame` names."""
+        if not 0 <= index < len(scans):
+            raise InputError(f"{self.source}: --frame {index}: expected 0 to {len(scans) - 1}")
+        return scans[index]
 
     def odometry_used(self, source: Source) -> str:
         """One line for the screen."""
@@ -138,21 +148,18 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
 
 def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     """Make a command for typer: each field of a parameter that is a dataclass becomes an option."""
-    hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
-    for parameter in signature(command).parameters.values():
-        kind = hints[parameter.name]
-        if is_dataclass(kind):
-            groups[parameter.name] = kind
-            parameters += _field_parameters(kind)
+    for parameter in _parameters(command):
+        if is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            parameters += _parameters(parameter.annotation)
         else:
-            parameters.append(parameter.replace(annotation=kind, kind=Parameter.KEYWORD_ONLY))
+            parameters.append(parameter)
 
     def call(**values: Any) -> None:
-        for name, kind in groups.items():
-            given = [field.name for field in fields(kind) if field.name in values]
-            values[name] = kind(**{field: values.pop(field) for field in given})
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in _parameters(group)})
         command(**values)
 
     call.__name__, call.__doc__ = command.__name__, command.__doc__
@@ -161,14 +168,10 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
     return call
 
 
-def _field_parameters(kind: Any) -> list[Parameter]:
-    hints = get_type_hints(kind, include_extras=True)
+def _parameters(of: Any) -> list[Parameter]:
+    """The parameters of a function, or the fields of a dataclass, with their types."""
+    hints = get_type_hints(of, include_extras=True)
     return [
-        Parameter(
-            field.name,
-            Parameter.KEYWORD_ONLY,
-            default=Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
-        )
-        for field in fields(kind)
+        parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY)
+        for parameter in signature(of).parameters.values()
     ]

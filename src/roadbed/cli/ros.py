@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -79,7 +79,10 @@ def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:
     with until_stopped() as stopped:
         node = RosNode(transport, options, config)
         try:
-            _say(as_json, {"clouds": options.clouds, "results": options.prefix, "listens": transport.address})
+            if not as_json:
+                clouds = ", ".join(options.clouds)
+                print(f"listening to {clouds} at {transport.address}; results under {options.prefix}/")
+                print("Ctrl+C stops it", flush=True)
             stopped.wait()
         finally:
             node.close()
@@ -89,9 +92,3 @@ def _run(transport: Transport, request: NodeRequest, as_json: bool) -> None:
         print_json({"received": total.received, "processed": total.processed, "dropped": total.dropped})
     else:
         print(statistics.line())
-
-
-def _say(as_json: bool, facts: dict[str, Any]) -> None:
-    if not as_json:
-        print(f"listening to {', '.join(facts['clouds'])} at {facts['listens']}; results under {facts['results']}/")
-        print("Ctrl+C stops it", flush=True)

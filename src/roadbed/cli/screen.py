@@ -45,9 +45,9 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> 
         view.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         view.add_row(*(escape(_cell(value)) for value in row))
-    console = Console()
+    console = Console(emoji=False)
     if not console.is_terminal:
-        console = Console(width=160)  # a file or a pipe has no width that rows should wrap to
+        console = Console(width=160, emoji=False)  # a file or a pipe has no width that rows should wrap to
     console.print(title, markup=False, highlight=False)
     console.print(view)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from roadbed.cli.options import Force, Output, Request, command_line, expand_options, prepare
+from roadbed.cli.options import Force, FrameIndex, Output, Request, command_line, expand_options, prepare
 from roadbed.cli.screen import Json, print_json, table
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def segment(
     request: Request,
     output: Output = Path("out"),
     force: Force = False,
-    frame: Annotated[int, typer.Option(help="Index of the scan in a sequence.")] = 0,
+    frame: FrameIndex = 0,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also print the time of each phase.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -31,7 +31,6 @@ def segment(
     Every channel of the scan is kept. Prints the points per label and the mounting.
     """
     from roadbed import GroundFilter
-    from roadbed.core.errors import InputError
     from roadbed.outputs.folder import OutputFolder
     from roadbed.outputs.pcd import write_pcd
     from roadbed.sources.read_options import files_of
@@ -39,10 +38,8 @@ def segment(
     settings = request.settings()
     scans = request.scans()
     folder = OutputFolder(output, PARTS, command=command_line(), inputs=files_of(scans), force=force)
-    if not 0 <= frame < len(scans):
-        raise InputError(f"{request.source}: --frame {frame}: expected 0 to {len(scans) - 1}")
+    scan = request.scan(scans, frame)
     prepare(request.source, settings, occupancy=False)
-    scan = scans[frame]
     ground = GroundFilter(settings)
     ground(scan)  # compiles and loads the kernels, so that the times below are those of the method
     ground.reset()

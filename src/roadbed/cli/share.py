@@ -22,7 +22,7 @@ def share(
 ) -> None:
     """Make a GIF or MP4 with a caption from a run."""
     from roadbed.outputs.images.animation import captioned, save_animation
-    from roadbed.outputs.report.reading import read_report
+    from roadbed.outputs.report.page import read_report
 
     output = output or Path(f"{run.resolve().name}.gif")
     if output.suffix not in (".gif", ".mp4"):

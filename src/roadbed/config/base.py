@@ -16,7 +16,6 @@ class Stage(BaseModel):
     """The parameters of one stage: immutable, complete with defaults, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-    renamed: ClassVar[dict[str, str]] = {}  # old key of this stage: its new name
     removed: ClassVar[dict[str, str]] = {}  # dotted key below this stage that no longer exists: the reason
 
     @classmethod
@@ -51,11 +50,9 @@ def _explain(model: type[Stage], item: Any) -> str:
     name = ".".join(path)
     found = item.get("input")
     if item["type"] == "extra_forbidden":
-        stage = _stage_at(model, path[:-1])
-        if stage is not None and path[-1] in stage.renamed:
-            return f"parameter {name} is now called {stage.renamed[path[-1]]}"
         if removed := _removed(model.removed, name, found):
             return removed
+        stage = _stage_at(model, path[:-1])
         valid = [] if stage is None else list(stage.model_fields)
         nearest = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.0)
         hint = f", did you mean {nearest[0]}?" if nearest else ""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parameters of the ground stage. Values that belong to a rule are constants next to its code."""
 
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -60,8 +60,6 @@ class MountingConfig(Stage):
 class StcrfConfig(Stage):
     """Ground as a spatio-temporal conditional random field (Rummelhard et al. 2017)."""
 
-    renamed: ClassVar[dict[str, str]] = {"column": "pillar"}
-
     length: float = Field(160.0, gt=0, le=2000, description="m along x")
     width: float = Field(160.0, gt=0, le=2000, description="m along y")
     spacing: float = Field(1.0, ge=0.1, le=10, description="m between nodes")
@@ -95,21 +93,12 @@ class StcrfConfig(Stage):
 class TimeConfig(Stage):
     """How the surface is carried from scan to scan."""
 
-    renamed: ClassVar[dict[str, str]] = {
-        "longest_pause": "timeline.longest_pause",
-        "largest_speed": "timeline.largest_speed",
-        "largest_step": "timeline.largest_step",
-        "largest_turn": "timeline.largest_turn, in degrees",
-    }
-
     motion: Literal["rolling", "vehicle"] = Field("rolling", description="grid axes: the world's or the vehicle's")
     map_tiles_in_memory: int = Field(64, ge=4, description="64 x 64-node tiles of the long-term map kept in memory")
 
 
 class LabelConfig(Stage):
     """From heights over the surface to labels."""
-
-    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
 
     threshold: float = Field(0.25, ge=0.06, le=1, description="m above the surface that still is ground")
     smooth_threshold: float = Field(0.12, gt=0, le=5, description="m, where the road is smooth all around")
@@ -157,11 +146,6 @@ class VarianceThresholds(Stage):
 
 class VarianceConfig(VarianceThresholds):
     """Grid variance around the vehicle."""
-
-    renamed: ClassVar[dict[str, str]] = {
-        "grid_resolution": "spacing",
-        "axes": "pointcloud_limits, which lie along the axes of the points given",
-    }
 
     pointcloud_limits: PointLimits = PointLimits()
     spacing: float = Field(0.3, ge=0.01, le=100, description="m between cells")

@@ -4,7 +4,7 @@
 A value that no user should set is a named constant in the `model.py` of its stage; a rule is switched off by its name.
 """
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -48,14 +48,12 @@ OccupancyRule = Literal[
     "confirmed_registration",  # where that one must confirm the motion
     "starting_objects",  # long static components may start to move
     "small_components",  # small components need less evidence
-    "fast_extent",  # fast objects are at least as large as a vehicle
     "registered_births",  # newborn particles take the registered velocity
     "trusted_births",  # which count for velocities at once
     "registered_weights",  # particles are weighted by the registered velocity
     "registered_release",  # static mass of a registered component becomes dynamic
     # moving cells
     "particle_age",  # velocities come from particles that survived some resamplings
-    "old_particles",  # which carry enough of the dynamic mass
     "tested_particles",  # and count more if free space confirmed their motion
     "free_time_tests",  # free space that was seen free for a while
     "moving_neighbours",  # enough neighbours must move alike
@@ -70,8 +68,6 @@ OccupancyRule = Literal[
 class GridConfig(Stage):
     """The occupancy grid around the vehicle."""
 
-    renamed: ClassVar[dict[str, str]] = {"resolution": "spacing"}
-
     length: float = Field(80.0, gt=0, le=2000, description="m along x")
     width: float = Field(80.0, gt=0, le=2000, description="m along y")
     spacing: float = Field(0.2, ge=0.02, le=5, description="m between cells")
@@ -83,8 +79,6 @@ class GridConfig(Stage):
 
 class ObservationConfig(Stage):
     """From one sensor's points over the estimated ground to the probability that a cell is occupied."""
-
-    renamed: ClassVar[dict[str, str]] = {"clearance": "vehicle.clearance"}
 
     azimuth_step: float = Field(0.4, ge=0.05, le=10, description="degrees per ray of the polar table")
     min_range: float = Field(1.0, ge=0, le=50, description="m; nearer returns are the sensor's own housing")

@@ -27,16 +27,18 @@ _DELETED = """
 ground.stcrf: footprint
 ground.stcrf.coarse: most_information
 ground.labels: ratio support_even standing
+occupancy.filter.registration: fast_extent
+occupancy.filter.moving: old_share
 """
 _OCCUPANCY_SWITCHES = """
 occupancy.observation: sparse sure_height mixed_free unknown_ground
 occupancy.filter: compose acceleration_at_rest unobserved_survival sure_memory hits_only keep_unknown vacated_is_free
     unknown_hit unknown_claim beside_moving unknown_free surface
 occupancy.filter.maturity: enabled free_time
-occupancy.filter.registration: enabled small standing_time fast_span fast_extent refined_span confirmed static_rate
+occupancy.filter.registration: enabled small standing_time fast_span refined_span confirmed static_rate
     share trusted floor
 occupancy.filter.birth: traffic fast seeded
-occupancy.filter.moving: old_share neighbours alike untested test_free age
+occupancy.filter.moving: neighbours alike untested test_free age
 occupancy.objects: lag body_gap
 """
 _GROUND_SWITCHES = {  # old key: the rule in ground.without
@@ -51,6 +53,19 @@ _GROUND_SWITCHES = {  # old key: the rule in ground.without
     "ground.stcrf.islands": "small_components",
     "ground.time.alignment": "alignment",
     "ground.labels.low_outlier": "low_outliers",
+}
+_RENAMED = {
+    "ground.stcrf.column": "ground.stcrf.pillar",
+    "ground.time.longest_pause": "timeline.longest_pause",
+    "ground.time.largest_speed": "timeline.largest_speed",
+    "ground.time.largest_step": "timeline.largest_step",
+    "ground.time.largest_turn": "timeline.largest_turn, in degrees",
+    "ground.labels.clearance": "vehicle.clearance",
+    "ground.variance.grid_resolution": "ground.variance.spacing",
+    "ground.variance.axes": "ground.variance.pointcloud_limits, which lie along the axes of the points given",
+    "occupancy.grid.resolution": "occupancy.grid.spacing",
+    "occupancy.observation.clearance": "vehicle.clearance",
+    "occupancy.filter.birth.speed": "occupancy.filter.birth_speed",
 }
 _LABEL_RULES = "smooth pillars pillars_around foot_by_ratio foot_by_support clear banks steep_banks open_ground vote"
 _GROUND_SWITCHES |= {f"ground.labels.{rule}": rule for rule in _LABEL_RULES.split()}
@@ -70,6 +85,6 @@ REMOVED = {
         key: f"removed in 1.0: write ground.without: [{rule}] to switch this rule off"
         for key, rule in _GROUND_SWITCHES.items()
     },
-    "occupancy.filter.birth.speed": "removed in 1.0: it is called occupancy.filter.birth_speed",
+    **{key: f"removed in 1.0: it is called {name}" for key, name in _RENAMED.items()},
     "live.pose_memory": "removed in 1.0: it follows from live.pose_wait",
 }

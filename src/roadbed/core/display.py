@@ -2,30 +2,15 @@
 """Frames that can be drawn: `frame.plot()`, and the image at the end of a notebook cell."""
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-
-class Renderer(Protocol):
-    """Draws frames. `roadbed/__init__.py` registers the one of the package, so that core imports no plotting code."""
-
-    def image_of(self, frame: Any, *others: Any) -> Any: ...
-
-    def html_of(self, frame: Any) -> str: ...
-
-
-_load: Callable[[], Any] | None = None
+_load_renderer: Callable[[], Any]
 
 
 def register_renderer(load: Callable[[], Any]) -> None:
-    """`load()` returns the renderer; it is called when the first frame is drawn."""
-    global _load
-    _load = load
-
-
-def _renderer() -> Renderer:
-    if _load is None:
-        raise RuntimeError("no renderer is registered: import roadbed before drawing frames")
-    return _load()
+    """`load()` returns the module that draws frames; `roadbed/__init__.py` registers it: core imports no plotting."""
+    global _load_renderer
+    _load_renderer = load
 
 
 class Drawable:
@@ -36,11 +21,11 @@ class Drawable:
 
         A ground frame also takes the occupancy frame of the same scan, and draws both.
         """
-        return _renderer().image_of(self, *others)
+        return _load_renderer().image_of(self, *others)
 
     def __getstate__(self) -> dict[str, Any]:
         """Copies and pickles hold no device data."""
         return {**self.__dict__, "device": None}
 
     def _repr_html_(self) -> str:
-        return _renderer().html_of(self)
+        return _load_renderer().html_of(self)

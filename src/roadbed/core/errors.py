@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors a caller can act on: each message is one line that names what was found and what was expected."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
 _LONGEST_MESSAGE = 2000
 
 
@@ -30,6 +34,44 @@ class DeviceError(RoadbedError, RuntimeError):
     """An accelerator, driver or optional part that is missing or fails."""
 
 
-def missing_extra(package: str, extra: str, purpose: str) -> DeviceError:
-    """The error for an optional dependency that is not installed."""
-    return DeviceError(f"{purpose} needs the package {package}: in the checkout, pip install -e '.[{extra}]'")
+@contextmanager
+def needs_extra(package: str, extra: str, purpose: str) -> Iterator[None]:
+    """Around the imports of an optional dependency: the error says how to install it."""
+    try:
+        yield
+    except ImportError:
+        raise DeviceError(
+            f"{purpose} needs the package {package}: in the checkout, pip install -e '.[{extra}]'"
+        ) from None
+
+
+@contextmanager
+def errors_at(where: str) -> Iterator[None]:
+    """Put `where` in front of the message of an InputError."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+
+
+@contextmanager
+def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
+    """Turn any exception of a format library into InputError with one line; libraries document no closed list."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error
+    except BaseException as error:
+        # Rust panics are BaseExceptions; KeyboardInterrupt passes.
+        if type(error).__name__ != "PanicException":
+            raise
+        raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error
+
+
+def _one_line(error: BaseException) -> str:
+    if isinstance(error, MemoryError):
+        return "a record promises more bytes than there is memory"
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

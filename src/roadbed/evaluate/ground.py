@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Accuracy of the ground: labels against true classes, elevation against true elevation, and time."""
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass
 from time import perf_counter
 from typing import Any
 
@@ -20,49 +20,41 @@ from roadbed.sources import Source
 
 
 @dataclass(frozen=True)
-class GroundEvaluation:
-    """The result of one pass over a source."""
+class ScoredFrame:
+    """One frame: its scores, None without true classes, its elevation, None without true elevation, and its time."""
 
-    protocol: str
-    names: tuple[str, ...]
-    scores: tuple[Score | None, ...]  # per frame; None where it has no true classes
-    elevation: tuple[ElevationScore | None, ...]  # per frame; None where it has no true elevation
-    milliseconds: tuple[float, ...]
-    recall_by: dict[str, Bands] = field(default_factory=dict)  # "range" and, with simulated truth, "slope"
+    name: str
+    score: Score | None
+    surface: ElevationScore | None
+    ms: float
 
-    def as_dict(self) -> dict[str, Any]:
-        """What `roadbed evaluate ground --json` prints; averages are over frames."""
-        out: dict[str, Any] = {"protocol": self.protocol, "frames": len(self.names)}
-        scores = [score for score in self.scores if score is not None]
-        if scores:
-            out |= {name: round(value, 3) for name, value in asdict(Score.mean(scores)).items()}
-        known = [score for score in self.elevation if score is not None and score.nodes]
-        if known:
-            nodes = np.array([score.nodes for score in known], float)
+    def row(self) -> dict[str, Any]:
+        row: dict[str, Any] = {"frame": self.name, "ms": round(self.ms, 3)}
+        if self.score is not None:
+            row |= {key: round(value, 3) for key, value in asdict(self.score).items()}
+        if self.surface is not None and self.surface.nodes:
+            row |= {"elevation_rmse_m": self.surface.rmse_m, "elevation_median_m": self.surface.median_m}
+        return row
 
-            def over_nodes(name: str) -> float:
-                return float(np.average([getattr(score, name) for score in known], weights=nodes))
 
-            out["elevation_rmse_m"] = float(np.sqrt(np.average([s.rmse_m**2 for s in known], weights=nodes)))
-            out["elevation_median_m"] = over_nodes("median_m")
-            out["elevation_within_1_sigma"] = over_nodes("within_1_sigma")
-            out["elevation_within_2_sigma"] = over_nodes("within_2_sigma")
-            out["elevation_nodes"] = int(nodes.sum())
-        out |= {f"recall_by_{what}": bands.as_dict() for what, bands in self.recall_by.items()}
-        out["median_ms"] = round(float(np.median(self.milliseconds)), 3)
-        out["per_frame"] = list(self._rows())
-        return out
+def ground_figures(frames: Sequence[ScoredFrame]) -> dict[str, Any]:
+    """Averages over frames: of scores with equal weights, of surfaces by their nodes; the median time."""
+    out: dict[str, Any] = {"frames": len(frames)}
+    scores = [frame.score for frame in frames if frame.score is not None]
+    if scores:
+        out |= {name: round(value, 3) for name, value in asdict(Score.mean(scores)).items()}
+    known = [frame.surface for frame in frames if frame.surface is not None and frame.surface.nodes]
+    if known:
+        nodes = np.array([score.nodes for score in known], float)
 
-    def _rows(self) -> Iterator[dict[str, Any]]:
-        for index, name in enumerate(self.names):
-            row: dict[str, Any] = {"frame": name, "ms": round(self.milliseconds[index], 3)}
-            score, surface = self.scores[index], self.elevation[index]
-            if score is not None:
-                row |= {key: round(value, 3) for key, value in asdict(score).items()}
-            if surface is not None and surface.nodes:
-                row["elevation_rmse_m"] = surface.rmse_m
-                row["elevation_median_m"] = surface.median_m
-            yield row
+        def over_nodes(name: str) -> float:
+            return float(np.average([getattr(score, name) for score in known], weights=nodes))
+
+        out["elevation_rmse_m"] = float(np.sqrt(np.average([s.rmse_m**2 for s in known], weights=nodes)))
+        for name in ("median_m", "within_1_sigma", "within_2_sigma"):
+            out[f"elevation_{name}"] = over_nodes(name)
+        out["elevation_nodes"] = int(nodes.sum())
+    return out | {"median_ms": round(float(np.median([frame.ms for frame in frames])), 3)}
 
 
 def evaluate_ground(
@@ -71,29 +63,31 @@ def evaluate_ground(
     protocol_name: str = "patchwork++",
     elevation: ElevationScorer | None = None,
     watch: Callable[[Iterable[Scan]], Iterable[Scan]] = iter,
-) -> GroundEvaluation:
-    """Run the ground filter over `source` and score every frame."""
+) -> dict[str, Any]:
+    """Run the ground filter over `source` and score every frame: what `roadbed evaluate ground --json` prints."""
     config = config or Config()
     scorer = protocol(protocol_name)
     if elevation is None and all(scan.classes is None for scan in source):
         raise InputError(f"{source.location}: found neither true classes nor true elevation, expected one of them")
     ground = GroundFilter(config)
     _warm_up(source, config)
-    names, scores, surfaces, milliseconds = [], [], [], []
+    frames: list[ScoredFrame] = []
     recall_by: dict[str, Bands] = {}
     for index, scan in enumerate(watch(source)):
         if not source.sequential:
             ground.reset()
         start = perf_counter()
         frame = ground(scan)
-        milliseconds.append(1e3 * (perf_counter() - start))
-        names.append(scan.name or str(index))
-        scores.append(None if scan.classes is None else Score.of(frame.is_ground, *scorer(scan)))
+        ms, score = 1e3 * (perf_counter() - start), None
         if scan.classes is not None:
-            for what, bands in _bands(source, index, scan, frame.is_ground, *scorer(scan)).items():
+            truth = scorer(scan)
+            score = Score.of(frame.is_ground, *truth)
+            for what, bands in _bands(source, index, scan, frame.is_ground, *truth).items():
                 recall_by[what] = recall_by[what] + bands if what in recall_by else bands
-        surfaces.append(elevation(index, frame) if elevation else None)
-    return GroundEvaluation(protocol_name, tuple(names), tuple(scores), tuple(surfaces), tuple(milliseconds), recall_by)
+        frames.append(ScoredFrame(scan.name or str(index), score, elevation(index, frame) if elevation else None, ms))
+    out = {"protocol": protocol_name, **ground_figures(frames)}
+    out |= {f"recall_by_{what}": bands.as_dict() for what, bands in recall_by.items()}
+    return out | {"per_frame": [frame.row() for frame in frames]}
 
 
 def _bands(source: Any, index: int, scan: Scan, found: Mask, is_ground: Mask, is_scored: Mask) -> dict[str, Bands]:

@@ -7,7 +7,6 @@ region that an object crossed (hit in few scans, ground in others) masks its sur
 """
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -21,16 +20,13 @@ CELL = 0.2  # m, cells of passers
 MOST_HITS, LEAST_GROUND = 12, 8  # scans in which a crossed cell is hit at most, and is ground at least
 
 
-@dataclass(frozen=True)
-class _Passers:
-    region: tuple[float, ...]  # 4 numbers: rectangle, 5: strip
-    radius: float
+Passers = tuple[tuple[float, ...], float]  # a region (4 numbers: rectangle, 5: strip), and the radius it masks, m
 
 
 class Masks:
     """World-frame masks of one sequence; `update` finds crossing objects from the scans themselves."""
 
-    def __init__(self, rectangles: list, strips: list, passers: list[_Passers]) -> None:
+    def __init__(self, rectangles: list, strips: list, passers: list[Passers]) -> None:
         self.rectangles, self.strips, self.passers = rectangles, strips, passers
         self._hits: list[dict[int, NDArray[np.int64]]] = []
         self._ground: list[dict[int, NDArray[np.int64]]] = []
@@ -41,7 +37,7 @@ class Masks:
         try:
             content = json.loads(read_text(path))
             passers = [
-                _Passers(tuple(float(v) for v in item.get("rectangle") or item["strip"]), float(item["radius"]))
+                (tuple(float(v) for v in item.get("rectangle") or item["strip"]), float(item["radius"]))
                 for item in content.get("passers", [])
             ]
             rectangles = [tuple(float(v) for v in item) for item in content.get("rectangles", [])]
@@ -55,8 +51,8 @@ class Masks:
     def update(self, x: NDArray, y: NDArray, height: NDArray) -> None:
         """Add one scan: x and y of its points in the world, and their heights over the ground, m."""
         hits, ground = {}, {}
-        for k, item in enumerate(self.passers):
-            near = _covers(item.region, x, y)
+        for k, (region, _) in enumerate(self.passers):
+            near = _covers(region, x, y)
             hits[k] = _cells(x, y, near & (height > 0.3) & (height < 2.3))
             ground[k] = _cells(x, y, near & (height > -0.3) & (height < 0.1))
         self._hits.append(hits)
@@ -77,7 +73,7 @@ class Masks:
 
     def _find_crossings(self) -> list[NDArray]:
         crossings = []
-        for k, item in enumerate(self.passers):
+        for k, (_, radius) in enumerate(self.passers):
             hit_cells, hit_counts = _counts([frame[k] for frame in self._hits])
             ground_cells, ground_counts = _counts([frame[k] for frame in self._ground])
             passed = np.intersect1d(
@@ -86,7 +82,7 @@ class Masks:
             for number, frame in enumerate(self._hits):
                 for cell in np.intersect1d(frame[k], passed, assume_unique=True):
                     column, row = int(cell) >> 32, (int(cell) & 0xFFFFFFFF) - 2**31
-                    crossings.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, item.radius, number]))
+                    crossings.append(np.array([(column + 0.5) * CELL, (row + 0.5) * CELL, radius, number]))
         return crossings
 
 

@@ -152,7 +152,7 @@ class BoxScorer:
             "frames": len(self._frames),
             "movers": rows,
             "movers_seen": len(seen_rows),
-            "movers_never_settled": float(sum(row["never_settled"] for row in seen_rows)),
+            "movers_never_settled": float(sum(row["settled_after_s"] is None for row in seen_rows)),
             "movers_never_found": float(sum(row["found_after_s"] is None for row in seen_rows)),
             **self._tracking(movers),
             "standing": [
@@ -261,8 +261,6 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
     late = [s for s in annotated if s.visible]
     errors = [_speed_error(s.velocity, s.true_velocity) for s in late]
     cell_errors = [_speed_error(s.cell_velocity, s.true_velocity) for s in late]
-    all_errors = [_speed_error(s.velocity, s.true_velocity) for s in scored]
-    settled = _settled(scored, start)
     return {
         "id": key,
         "kind": kind,
@@ -275,15 +273,12 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "heading_error_deg": mean(_heading_error(s) for s in late),
         "missed_frames": errors.count(None),
         "unseen_frames": len(annotated) - len(late),
-        "settled_after_s": settled,
+        "settled_after_s": _settled(scored, start),
         "dynamic_share_percent": _share(late),
         "frames": len(late),
         "visible_frames": len(scored),
         "missed_percent": mean(100.0 * (s.velocity is None) for s in scored),
-        "every_frame_error_percent": mean(100 * abs(error) for error in all_errors if error is not None),
-        "every_frame_within_10_percent": mean(100.0 * _is_right(error) for error in all_errors),
         "found_after_s": next((round(s.time - start, 3) for s in scored if s.velocity is not None), None),
-        "never_settled": float(settled is None),
         "speeds": [
             (round(s.time - start, 3), _norm(s.true_velocity), _norm(s.velocity) if s.velocity is not None else None)
             for s in scored

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tracked objects against annotated movers, by the CLEAR MOT measures (Bernardin and Stiefelhagen 2008)."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -27,66 +28,53 @@ class TrackingFrame:
     hidden: Mapping[str, Float64] = field(default_factory=dict)  # objects on these are neither right nor wrong
 
 
-@dataclass
-class _Tally:
-    movers: int = 0  # mover-frames
-    missed: int = 0
-    false: int = 0
-    switches: int = 0
-    fragments: int = 0
-    split: int = 0  # mover-frames in which several objects lie on one mover
-    distances: list[float] = field(default_factory=list)
-    extents: list[bool] = field(default_factory=list)  # within the tolerance
-
-
 def tracking_figures(frames: Sequence[TrackingFrame], movers: Sequence[str]) -> dict[str, Any]:
     """MOTA, MOTP, identity switches, fragments, and how often a mover is split or has its extent."""
-    tally = _Tally()
+    counts = Counter[str]()  # mover-frames (all, missed, split between several objects), and objects or events
+    distances: list[float] = []
+    extents: list[bool] = []  # within the tolerance
     last: dict[str, int] = {}  # the last object of each mover
     lost: set[str] = set()  # movers that were found before, and are missed now
     first: dict[str, float] = {}
     for frame in frames:
         there = {key: box for key, box in frame.visible.items() if key in movers}
         pairs = _assigned(frame.objects, there, last)
-        tally.movers += len(there)
+        counts["movers"] += len(there)
         for key, box in there.items():
             first.setdefault(key, frame.time)
             mine = [item for item in frame.objects if _holds(box, item.position)]
-            tally.split += len(mine) > 1
+            counts["split"] += len(mine) > 1
             if key not in pairs:
-                tally.missed += 1
+                counts["missed"] += 1
                 if key in last:
                     lost.add(key)
                 continue
             item = pairs[key]
-            tally.distances.append(float(np.linalg.norm(item.position - box.mean(axis=0))))
-            tally.switches += key in last and last[key] != item.id
-            tally.fragments += key in lost
+            distances.append(float(np.linalg.norm(item.position - box.mean(axis=0))))
+            counts["switches"] += key in last and last[key] != item.id
+            counts["fragments"] += key in lost
             lost.discard(key)
             last[key] = item.id
             if frame.time >= first[key] + EXTENT_AFTER:
-                tally.extents.append(_extent_fits(item, box))
+                extents.append(_extent_fits(item, box))
         used = {item.id for item in pairs.values()}
         unseen = [box for key, box in frame.hidden.items() if key in movers]
-        tally.false += sum(
+        counts["false"] += sum(
             item.id not in used and not any(_holds(box, item.position, GATE) for box in unseen)
             for item in frame.objects
         )
-    return _figures(tally)
-
-
-def _figures(tally: _Tally) -> dict[str, Any]:
-    wrong = tally.missed + tally.false + tally.switches
+    movers_seen = counts["movers"]
+    wrong = counts["missed"] + counts["false"] + counts["switches"]
     return {
-        "mota_percent": 100 * (1 - wrong / tally.movers) if tally.movers else None,
-        "motp_m": mean(tally.distances),
-        "mover_frames": tally.movers,
-        "missed_mover_frames": float(tally.missed),
-        "false_objects": float(tally.false),
-        "id_switches": float(tally.switches),
-        "fragments": float(tally.fragments),
-        "split_percent": percent(tally.split, tally.movers),
-        "extent_within_25_percent": 100 * float(np.mean(tally.extents)) if tally.extents else None,
+        "mota_percent": 100 * (1 - wrong / movers_seen) if movers_seen else None,
+        "motp_m": mean(distances),
+        "mover_frames": movers_seen,
+        "missed_mover_frames": float(counts["missed"]),
+        "false_objects": float(counts["false"]),
+        "id_switches": float(counts["switches"]),
+        "fragments": float(counts["fragments"]),
+        "split_percent": percent(counts["split"], movers_seen),
+        "extent_within_25_percent": 100 * float(np.mean(extents)) if extents else None,
     }
 
 

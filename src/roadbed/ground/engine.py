@@ -11,6 +11,9 @@ from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32, Float64, Pose
 from roadbed.core.variance_cells import VarianceCells
 
+# The pose of a scan before it is aligned with the prior surface: rotation of the sensor by rows, its position and the
+# vehicle's, from corner and base.
+Unaligned = tuple[float, ...]
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
 Outputs = Literal["host", "device", "both"]
 
@@ -126,15 +129,6 @@ class Misalignment:
 
 
 @dataclass(frozen=True)
-class Alignment:
-    """Request to align a scan with the prior surface before it is used."""
-
-    poses: tuple[float, ...]  # rotation of the sensor by rows, its position and the vehicle's, from corner and base
-    radius: float  # m around the sensor in which it is compared with that surface
-    trust: float  # share of the misalignment that is corrected
-
-
-@dataclass(frozen=True)
 class Rolled:
     """The lattice moved by whole nodes, and its base rose by `climb` (m)."""
 
@@ -165,11 +159,11 @@ class GroundEngine(Protocol):
     def move(self, motion: Rolled | Turned) -> None:
         """Bring the prior to where the lattice is now; nodes that enter are undefined."""
 
-    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
-        """Step 1: begin a frame. A device starts computing, and aligns the scan with the prior surface if asked to."""
+    def start(self, given: FrameInput, unaligned: Unaligned | None = None) -> None:
+        """Step 1: begin a frame. A device starts computing, and aligns an `unaligned` scan with the prior surface."""
 
     def misalignment(self) -> Misalignment | None:
-        """Step 2, after a start with an alignment: what was found; None: too little of the prior surface is known."""
+        """Step 2, for an unaligned scan: what was found; None: too little of the prior surface is known."""
 
     def output(self, given: FrameInput) -> FrameOutput:
         """Step 3: the surface under a scan and the labels of its points; `given` as corrected by the misalignment.

@@ -93,7 +93,7 @@ class _LastFrame:
         from roadbed.ground.stcrf.arrays import SortedPoints
 
         self._engine, self.frame = engine, frame
-        if len(engine._started[0].points) != len(frame.label):  # its buffers are those of other points
+        if len(engine._started.points) != len(frame.label):  # its buffers are those of other points
             raise _OTHER_FRAME
         arrays = engine._start, *engine._sorted, engine._pillar, engine._mark, engine._runs, engine._active_nodes_before
         self.points, self.table = SortedPoints(*arrays), frame.mounting.table

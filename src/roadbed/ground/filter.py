@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, Self, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,7 +134,7 @@ class GroundTask:
         self._found: Segmented | None = None
         self._frame: GroundFrame | None = None
 
-    def __enter__(self) -> GroundTask:
+    def __enter__(self) -> Self:
         begin, owner = clock.perf_counter(), self._owner
         refuse_after_fork()
         owner._turn.acquire()

@@ -67,31 +67,24 @@ class Segmented:
 
 
 def checked(frame: GroundFrame) -> GroundFrame:
-    """The frame, with a diagnostic where no point of its scan could be used, or many lie below the ground."""
-    found = _unusable(frame.label) or _low_outliers(frame.label)
-    return replace(frame, diagnostics=frame.diagnostics + found) if found else frame
+    """The frame, with a diagnostic where no point of its scan could be used, or many lie below the ground.
+
+    Labels that stay on a device are not checked.
+    """
+    found = _diagnostic(frame.label) if isinstance(frame.label, np.ndarray) else ""
+    return replace(frame, diagnostics=(*frame.diagnostics, found)) if found else frame
 
 
-def _unusable(label: Any) -> tuple[str, ...]:
-    """Diagnostic about a scan of which no point could be used; labels that stay on a device are not checked."""
-    if not isinstance(label, np.ndarray):
-        return ()
-    if np.count_nonzero(label[:_SOME]) or label.view(np.bool_).any():  # counting a few is done before `any` has begun
-        return ()
+def _diagnostic(label: NDArray[np.uint8]) -> str:
     if not len(label):
-        return ("scan without points: nothing new is known",)
-    return (f"none of the {len(label)} points lies over the lattice and is a number: nothing new is known",)
-
-
-def _low_outliers(label: Any) -> tuple[str, ...]:
-    """Diagnostic about a scan with a notable share of returns below the ground."""
-    if not isinstance(label, np.ndarray):
-        return ()
+        return "scan without points: nothing new is known"
+    if not (np.count_nonzero(label[:_SOME]) or label.view(np.bool_).any()):  # a few are counted before `any` has begun
+        return f"none of the {len(label)} points lies over the lattice and is a number: nothing new is known"
     count = np.count_nonzero(label == np.uint8(Label.LOW_OUTLIER))  # an enum member would be compared as int64
     if count < _LOW_SHARE * len(label):
-        return ()
+        return ""
     share = f"{count} returns ({100 * count / len(label):.1f} %) lie below the ground"
-    return (f"{share}, probably reflections: labelled low outliers, the surface does not follow them",)
+    return f"{share}, probably reflections: labelled low outliers, the surface does not follow them"
 
 
 @dataclass(frozen=True, eq=False)

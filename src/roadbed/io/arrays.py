@@ -2,6 +2,7 @@
 """NumPy files: `.npy` arrays and `.npz` archives. Nothing is unpickled."""
 
 import io
+import math
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,9 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, foreign_errors
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
-from roadbed.io.foreign import foreign_errors
 
 NUMBERS = "fiub"  # kinds of dtype: float, int, uint, bool
 _TEXT = "US"
@@ -63,9 +63,7 @@ def parse_array(data: bytes, where: str) -> NDArray:
     _check_dtype(dtype, where)
     if not all(type(size) is int and 0 <= size < 2**63 for size in shape):
         raise InputError(f"{where}: shape: found {shape}, expected whole numbers")
-    count = 1
-    for size in shape:
-        count *= size
+    count = math.prod(shape)
     expected, found = count * dtype.itemsize, len(data) - stream.tell()
     if expected > found:
         raise InputError(f"{where}: shape {shape} of {dtype.name}: found {found} bytes, expected {expected}")

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of flatbuffers, as Arrow and OSF files contain them; every offset is checked."""
 
-from __future__ import annotations
-
 import struct
 from mmap import mmap
+from typing import Self
 
 
 class Table:
@@ -18,7 +17,7 @@ class Table:
         self._size = self._read("<H", self._fields)
 
     @classmethod
-    def root(cls, raw: bytes | mmap, place: int) -> Table:
+    def root(cls, raw: bytes | mmap, place: int) -> Self:
         return cls(raw, place + struct.unpack_from("<I", raw, place)[0])
 
     def number(self, field: int, kind: str) -> int:
@@ -26,7 +25,7 @@ class Table:
         place = self._where(field)
         return self._read(kind, place) if place else 0
 
-    def table(self, field: int) -> Table | None:
+    def table(self, field: int) -> "Table | None":
         place = self._where(field)
         return Table(self._raw, place + self._read("<I", place)) if place else None
 
@@ -41,7 +40,7 @@ class Table:
             raise ValueError(f"a list of {count} x {size} bytes, expected it within the file")
         return range(begin + 4, begin + 4 + count * size, size)
 
-    def tables(self, field: int) -> list[Table]:
+    def tables(self, field: int) -> list["Table"]:
         """The tables of a vector."""
         return [Table(self._raw, place + self._read("<I", place)) for place in self.structures(field, 4)]
 

@@ -5,8 +5,6 @@ Numba invalidates a cached kernel when its own source file changes, but not when
 changes. The digest covers all of these files, so no stale machine code is loaded.
 """
 
-from __future__ import annotations
-
 import atexit
 import hashlib
 import os
@@ -26,7 +24,7 @@ import numba
 
 _PACKAGE = Path(__file__).parents[1]
 _IMPORT = re.compile(r"^\s*(?:from\s+(roadbed[\w.]*)\s+import\s+(\([^)]*\)|.*)|import\s+(roadbed[\w.]*))", re.MULTILINE)
-_NOT_IN_KERNELS = {_PACKAGE / name for name in ("__init__.py", "kernels/cache.py", "kernels/progress.py")}
+_NOT_IN_KERNELS = {f"{_PACKAGE}/{name}" for name in ("__init__.py", "kernels/cache.py", "kernels/progress.py")}
 _DAY = 86400.0  # s
 _UNUSED_DAYS = 60  # after which a folder is removed
 _config: Any = numba.config
@@ -65,10 +63,11 @@ def digest_of(*files: Path) -> str:
     """Changes with any of these source files, with any Roadbed module they import, and with Numba's settings."""
     settings = "OPT", "BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "SLP_VECTORIZE"
     found: dict[str, bytes] = {}
-    waiting = list(files)
+    waiting = [str(file) for file in files]  # text: `Path` takes twice as long, at every start
     while waiting:
         file = waiting.pop()
-        name = str(file.relative_to(_PACKAGE)) if file.is_relative_to(_PACKAGE) else file.name
+        inside = file.startswith(f"{_PACKAGE}/")
+        name = file.removeprefix(f"{_PACKAGE}/") if inside else os.path.basename(file)
         if name not in found:
             found[name], imported = _read(file)
             waiting += imported
@@ -83,15 +82,14 @@ def digest_of(*files: Path) -> str:
 
 
 @cache
-def _read(file: Path) -> tuple[bytes, tuple[Path, ...]]:
+def _read(file: str) -> tuple[bytes, tuple[str, ...]]:
     """Digest of a source file, and the files of the Roadbed modules that it imports."""
-    source = file.read_bytes()
-    imported: set[Path] = set()
+    source = Path(file).read_bytes()
+    imported: set[str] = set()
     for module, names, plain in _IMPORT.findall(source.decode()):
-        parts = (module or plain).split(".")[1:]
-        for candidate in (parts, *([*parts, name] for name in re.findall(r"\w+", names))):
-            path = _PACKAGE.joinpath(*candidate)
-            imported |= {one for one in (path.with_suffix(".py"), path / "__init__.py") if one.is_file()}
+        base = "/".join([str(_PACKAGE), *(module or plain).split(".")[1:]])
+        for path in (base, *(f"{base}/{name}" for name in re.findall(r"\w+", names))):
+            imported |= {one for one in (f"{path}.py", f"{path}/__init__.py") if os.path.isfile(one)}
     return hashlib.sha256(source).digest(), tuple(imported - _NOT_IN_KERNELS)
 
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`njit` for the CPU kernels: Numba's, with a cache folder that no edit of the sources makes stale."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numba
+from numba.extending import intrinsic
 
 from roadbed.kernels import progress
 from roadbed.kernels.cache import cache_folder_of
@@ -47,3 +47,16 @@ def inlined(**options: Any) -> Callable[[Callable], Any]:
 def merged() -> Callable[[Callable], Any]:
     """For a function with one caller: Numba inlines its code there and compiles both with the caller's options."""
     return njit(inline="always")
+
+
+def instruction(result: Any, *arguments: Any) -> Callable[[Callable], Any]:
+    """Decorates `write(builder, *values)`, which emits LLVM code; kernels call it with arguments of these types."""
+
+    def decorate(write: Callable) -> Any:
+        @wraps(write)
+        def typed(_typing_context: Any, *_given: Any) -> Any:
+            return result(*arguments), lambda _context, builder, _signature, values: write(builder, *values)
+
+        return intrinsic(typed)
+
+    return decorate

@@ -2,15 +2,13 @@
 # mypy: ignore-errors
 """Constants and small functions that CPU kernels share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
+from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.jit import inner, instruction, njit
 
 # All fastmath flags except "nnan" and "ninf": raw scans contain NaN and infinities.
 FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
@@ -20,24 +18,14 @@ ONE = np.uint64(1)
 HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
 
 
-@intrinsic
-def float_from_bits(_typing_context, _bits):
-    def codegen(_context, builder, _signature, arguments):
-        from llvmlite import ir
-
-        return builder.bitcast(arguments[0], ir.FloatType())
-
-    return types.float32(types.int32), codegen
+@instruction(types.float32, types.int32)
+def float_from_bits(builder, bits):
+    return builder.bitcast(bits, ir.FloatType())
 
 
-@intrinsic
-def bits_of_float(_typing_context, _value):
-    def codegen(_context, builder, _signature, arguments):
-        from llvmlite import ir
-
-        return builder.bitcast(arguments[0], ir.IntType(32))
-
-    return types.int32(types.float32), codegen
+@instruction(types.int32, types.float32)
+def bits_of_float(builder, value):
+    return builder.bitcast(value, ir.IntType(32))
 
 
 @njit(inline="always", fastmath=True)

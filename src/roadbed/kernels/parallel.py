@@ -5,8 +5,6 @@ Numba's `prange` uses its own threads, but compiles the loop body several times.
 microseconds more, so short loops are combined into one kernel with several phases (`tasks`).
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable, Sequence

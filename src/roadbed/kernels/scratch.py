@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Scratch arrays on a kernel's stack, without heap allocation: `block = scratch(64, np.float64)`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from llvmlite import ir

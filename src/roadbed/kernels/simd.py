@@ -9,8 +9,6 @@ with scalars: about half of a row of fifty nodes. Loops over vectors step by STE
         store(out, k, where(load(x, k) < limit, load(x, k), splat(limit)))
 """
 
-from __future__ import annotations
-
 import operator
 from functools import partial
 
@@ -20,7 +18,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, lower_builtin, models, register_model, type_callable
 
-from roadbed.kernels.jit import inlined
+from roadbed.kernels.jit import inlined, instruction
 
 LANES = 8
 STEP = np.uint64(LANES)
@@ -303,58 +301,36 @@ def store_mask(_typing_context, array, index, mask):
     return types.void(array, index, BOOLX8), codegen
 
 
-@intrinsic
-def mask_bits(_typing_context, mask):
+@instruction(types.uint64, BOOLX8)
+def mask_bits(builder, mask):
     """The mask as an integer; bit k is lane k."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return builder.zext(builder.bitcast(arguments[0], ir.IntType(LANES)), ir.IntType(64))
-
-    return types.uint64(BOOLX8), codegen
+    return builder.zext(builder.bitcast(mask, ir.IntType(LANES)), ir.IntType(64))
 
 
-@intrinsic
-def to_int32(_typing_context, lanes):
+@instruction(INT32X8, FLOAT32X8)
+def to_int32(builder, lanes):
     """Truncate to int32; undefined for NaN and beyond 2^31."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return builder.fptosi(arguments[0], _I32)
-
-    return INT32X8(FLOAT32X8), codegen
+    return builder.fptosi(lanes, _I32)
 
 
-@intrinsic
-def lane_indices(_typing_context):
+@instruction(FLOAT32X8)
+def lane_indices(_builder):
     """0, 1, 2, ... 7 as float32."""
-
-    def codegen(_context, _builder, _signature, _arguments):
-        return ir.Constant(_F32, [float(lane) for lane in range(LANES)])
-
-    return FLOAT32X8(), codegen
+    return ir.Constant(_F32, [float(lane) for lane in range(LANES)])
 
 
-@intrinsic
-def floor(_typing_context, lanes):
+@instruction(FLOAT32X8, FLOAT32X8)
+def floor(builder, lanes):
     """The largest integer not above each lane."""
-
-    def codegen(_context, builder, _signature, arguments):
-        function = ir.FunctionType(_F32, [_F32])
-        floor = cgutils.get_or_insert_function(builder.module, function, f"llvm.floor.v{LANES}f32")
-        return builder.call(floor, arguments)
-
-    return FLOAT32X8(FLOAT32X8), codegen
+    function = ir.FunctionType(_F32, [_F32])
+    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.floor.v{LANES}f32"), [lanes])
 
 
-@intrinsic
-def _power_of_two(_typing_context, whole):
+@instruction(FLOAT32X8, FLOAT32X8)
+def _power_of_two(builder, whole):
     """2^n for integers -126..127 held as float32."""
-
-    def codegen(_context, builder, _signature, arguments):
-        number = builder.fptosi(arguments[0], _I32)
-        exponent = builder.add(number, ir.Constant(_I32, [127] * LANES))
-        return builder.bitcast(builder.shl(exponent, ir.Constant(_I32, [23] * LANES)), _F32)
-
-    return FLOAT32X8(FLOAT32X8), codegen
+    exponent = builder.add(builder.fptosi(whole, _I32), ir.Constant(_I32, [127] * LANES))
+    return builder.bitcast(builder.shl(exponent, ir.Constant(_I32, [23] * LANES)), _F32)
 
 
 @inlined()

@@ -2,13 +2,12 @@
 # mypy: ignore-errors
 """Operations across the lanes of a vector: reductions, compression by a mask, gather (see `simd`)."""
 
-from __future__ import annotations
-
 from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from roadbed.kernels.jit import instruction
 from roadbed.kernels.simd import BOOLX8, FLAGS, FLOAT32X8, INT32X8, LANES
 
 _CAN_COMPRESS = binding.llvm_version_info >= (19,)  # older LLVM compresses with AVX-512 only
@@ -27,34 +26,22 @@ def _reduce(builder, held, join):
     return builder.extract_element(held, ir.Constant(ir.IntType(32), 0))
 
 
-@intrinsic
-def sum_lanes(_typing_context, lanes):
+@instruction(types.float32, FLOAT32X8)
+def sum_lanes(builder, lanes):
     """Sum of all lanes."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return _reduce(builder, arguments[0], lambda a, b: builder.fadd(a, b, flags=FLAGS))
-
-    return types.float32(FLOAT32X8), codegen
+    return _reduce(builder, lanes, lambda a, b: builder.fadd(a, b, flags=FLAGS))
 
 
-@intrinsic
-def min_lanes(_typing_context, lanes):
+@instruction(types.float32, FLOAT32X8)
+def min_lanes(builder, lanes):
     """The smallest lane; none is NaN."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return _reduce(builder, arguments[0], lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
-
-    return types.float32(FLOAT32X8), codegen
+    return _reduce(builder, lanes, lambda a, b: builder.select(builder.fcmp_ordered("<", a, b), a, b))
 
 
-@intrinsic
-def count_true(_typing_context, mask):
+@instruction(types.int64, BOOLX8)
+def count_true(builder, mask):
     """Number of true lanes of a mask."""
-
-    def codegen(_context, builder, _signature, arguments):
-        return builder.zext(builder.ctpop(builder.bitcast(arguments[0], ir.IntType(LANES))), ir.IntType(64))
-
-    return types.int64(BOOLX8), codegen
+    return builder.zext(builder.ctpop(builder.bitcast(mask, ir.IntType(LANES))), ir.IntType(64))
 
 
 def _compress_by_stores(builder, mask, held):
@@ -111,23 +98,18 @@ _ROUNDS = (
 )
 
 
-@intrinsic
-def sum_each(_typing_context, vectors):
+@instruction(FLOAT32X8, types.UniTuple(FLOAT32X8, LANES))
+def sum_each(builder, vectors):
     """`sum_lanes` of each of LANES vectors, one per lane, in a third of the instructions."""
-
-    def codegen(_context, builder, _signature, arguments):
-        held = cgutils.unpack_tuple(builder, arguments[0])
-        held = [held[k] for k in (0, 4, 1, 5, 2, 6, 3, 7)]  # so that the sums are in order at the end
-        for orders in _ROUNDS:
-            low, high = (ir.Constant(ir.VectorType(_I32, LANES), order) for order in orders)
-            pairs = zip(held[::2], held[1::2])
-            held = [
-                builder.fadd(builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high), flags=("nsz",))
-                for a, b in pairs
-            ]
-        return held[0]
-
-    return FLOAT32X8(types.UniTuple(FLOAT32X8, LANES)), codegen
+    held = cgutils.unpack_tuple(builder, vectors)
+    held = [held[k] for k in (0, 4, 1, 5, 2, 6, 3, 7)]  # so that the sums are in order at the end
+    for orders in _ROUNDS:
+        low, high = (ir.Constant(ir.VectorType(_I32, LANES), order) for order in orders)
+        held = [
+            builder.fadd(builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high), flags=("nsz",))
+            for a, b in zip(held[::2], held[1::2])
+        ]
+    return held[0]
 
 
 @intrinsic

@@ -12,15 +12,13 @@ per kernel, not once per loop. A thread that has taken no chunk delays nobody: o
     barrier(tasks, phase, chunks)
 """
 
-from __future__ import annotations
-
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from roadbed.kernels.jit import inlined
+from roadbed.kernels.jit import inlined, instruction
 
 TAKEN, DONE, ABANDONED, COUNTERS = 0, 1, 2, 8  # the counters of a phase fill a cache line
 _SPINS = 4000  # reads of a counter before the thread yields its core
@@ -58,15 +56,11 @@ def _read(_typing_context, tasks, phase, counter):
     return types.int64(tasks, types.int64, types.int64), codegen
 
 
-@intrinsic
-def _yield_processor(_typing_context):
+@instruction(types.int32)
+def _yield_processor(builder):
     """Calls sched_yield of the C library."""
-
-    def codegen(_context, builder, _signature, _arguments):
-        kind = ir.FunctionType(ir.IntType(32), [])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
-
-    return types.int32(), codegen
+    kind = ir.FunctionType(ir.IntType(32), [])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
 
 
 @inlined()

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Counts and latencies of a stream."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field

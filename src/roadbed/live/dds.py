@@ -3,9 +3,10 @@
 
 Cyclone DDS' Python classes convert messages to Python objects, at a hundred times the cost for a cloud. Its C layer
 passes serialised bytes, which the type store encodes and decodes.
-"""
 
-from __future__ import annotations
+ROS 2 tools read more than the topics: `ros2 node list` and `ros2 topic info` use the topic `ros_discovery_info` of
+rmw_dds_common; type hashes (REP 2011) are in the user data of endpoints.
+"""
 
 import ctypes
 import os
@@ -13,16 +14,21 @@ import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Literal
+from uuid import UUID
+
+import numpy as np
+from rosbags.typesys import Stores, get_typestore
 
 from roadbed.core.errors import DeviceError
-from roadbed.live.dds_graph import KIND as GRAPH_KIND
-from roadbed.live.dds_graph import PARTICIPANT_DATA, NodeInfo
-from roadbed.live.dds_graph import TOPIC as GRAPH_TOPIC
 from roadbed.live.dds_network import Network, keep_on_loopback
 from roadbed.outputs.ros_messages.store import RosMessages
 
 _WAKE_MS = 200
 _TAKEN_AT_ONCE = 100
+_PARTICIPANT_DATA = b"enclave=/;"  # marks a participant of ROS 2
+_GRAPH_TOPIC, _GRAPH_KIND = "ros_discovery_info", "rmw_dds_common/msg/ParticipantEntitiesInfo"
+_NODE_INFO, _GID = "rmw_dds_common/msg/NodeEntitiesInfo", "rmw_dds_common/msg/Gid"
+_LONG_GIDS = {"foxy", "galactic", "humble"}  # ROS_DISTRO with GIDs of 24 bytes; 16 since
 
 
 class Dds:
@@ -46,7 +52,7 @@ class Dds:
         try:
             if network.config is not None:
                 self._configured = self._domain.Domain(domain, network.config)
-            ours = self._qos.Qos(self._qos.Policy.Userdata(PARTICIPANT_DATA))
+            ours = self._qos.Qos(self._qos.Policy.Userdata(_PARTICIPANT_DATA))
             self._participant = self._domain.DomainParticipant(domain, qos=ours)
         except self._core.DDSException as error:
             raise DeviceError(f"DDS domain {domain}: cannot be joined {network.text} ({error})") from None
@@ -60,9 +66,9 @@ class Dds:
         self._writers: dict[str, Any] = {}
         self._readers: list[tuple[Any, Callable[[bytes], None]]] = []
         self._store = RosMessages(2).store
-        self._graph = NodeInfo(self._participant.get_guid())
+        self._graph = _NodeInfo(self._participant.get_guid())
         self._graph_writer = self._pub.DataWriter(
-            self._participant, self._topic_of(GRAPH_TOPIC, GRAPH_KIND), self._latched(1)
+            self._participant, self._topic_of(_GRAPH_TOPIC, _GRAPH_KIND), self._quality(1, latched=True)
         )
         self._waitset = self._core.WaitSet(self._participant)
         self._lock = threading.Lock()
@@ -77,8 +83,11 @@ class Dds:
         self._pub, self._qos, self._sub, self._topic = pub, qos, sub, topic
 
     def subscribe(self, topic: str, kind: str, callback: Callable[[bytes], None]) -> None:
-        reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), self._reading(topic, kind))
-        self._announce(self._graph.add_reader(reader.get_guid()))
+        latched = topic.endswith("tf_static")
+        quality = self._quality(100, kind, latched=latched, reliable=latched or self._reliable)
+        reader = self._sub.DataReader(self._participant, self._topic_of(topic, kind), quality)
+        self._graph.readers.append(reader.get_guid())
+        self._announce()
         states = self._core.ViewState.Any | self._core.InstanceState.Any | self._core.SampleState.NotRead
         condition = self._core.ReadCondition(reader, states)
         with self._lock:
@@ -86,16 +95,10 @@ class Dds:
             self._waitset.attach(condition)
 
     def advertise(self, topic: str, kind: str) -> None:
-        policy = self._qos.Policy
-        quality = self._qos.Qos(
-            policy.Reliability.Reliable(50_000_000),  # ns that a full buffer may block the publisher
-            policy.Durability.TransientLocal if topic.endswith("tf_static") else policy.Durability.Volatile,
-            policy.History.KeepLast(5),
-            policy.DataRepresentation(use_cdrv0_representation=True),
-            self._type_hash(kind),
-        )
+        quality = self._quality(5, kind, latched=topic.endswith("tf_static"))
         self._writers[topic] = self._pub.DataWriter(self._participant, self._topic_of(topic, kind), quality)
-        self._announce(self._graph.add_writer(self._writers[topic].get_guid()))
+        self._graph.writers.append(self._writers[topic].get_guid())
+        self._announce()
 
     def has_listeners(self, topic: str) -> bool:
         # The Python package lacks this call; the C library has it.
@@ -143,37 +146,53 @@ class Dds:
             description.populate()
             description._xt_data = (True, True)
             description._xt_bytedata = (None, None)
-            name = topic if topic == GRAPH_TOPIC else f"rt{topic}"
+            name = topic if topic == _GRAPH_TOPIC else f"rt{topic}"
             self._topics[topic] = self._topic.Topic(self._participant, name, struct)
         return self._topics[topic]
 
-    def _announce(self, data: bytes) -> None:
+    def _announce(self) -> None:
         """Publish what this node consists of now."""
+        data = self._graph.message()
         self._clayer.ddspy_write(self._graph_writer._ref, data + bytes(-len(data) % 4))
 
-    def _latched(self, depth: int) -> Any:
+    def _quality(self, depth: int, kind: str = "", *, latched: bool = False, reliable: bool = True) -> Any:
+        """QoS of an endpoint; `kind` is the message type whose hash is announced."""
         policy = self._qos.Policy
+        blocking_ns = 50_000_000  # that a full buffer may block the publisher
         return self._qos.Qos(
-            policy.Reliability.Reliable(50_000_000),
-            policy.Durability.TransientLocal,
+            policy.Reliability.Reliable(blocking_ns) if reliable else policy.Reliability.BestEffort,
+            policy.Durability.TransientLocal if latched else policy.Durability.Volatile,
             policy.History.KeepLast(depth),
             policy.DataRepresentation(use_cdrv0_representation=True),
+            *([policy.Userdata(f"typehash={self._store.hash_rihs01(kind)};".encode())] if kind else []),
         )
 
-    def _type_hash(self, kind: str) -> Any:
-        return self._qos.Policy.Userdata(f"typehash={self._store.hash_rihs01(kind)};".encode())
 
-    def _reading(self, topic: str, kind: str) -> Any:
-        policy = self._qos.Policy
-        latched = topic.endswith("tf_static")
-        sure = latched or self._reliable
-        return self._qos.Qos(
-            policy.Reliability.Reliable(50_000_000) if sure else policy.Reliability.BestEffort,
-            policy.Durability.TransientLocal if latched else policy.Durability.Volatile,
-            policy.History.KeepLast(100),
-            policy.DataRepresentation(use_cdrv0_representation=True),
-            self._type_hash(kind),
+class _NodeInfo:
+    """The node with its endpoints as messages of `ros_discovery_info`."""
+
+    def __init__(self, participant: UUID) -> None:
+        old = os.environ.get("ROS_DISTRO", "") in _LONG_GIDS
+        self._store = get_typestore(Stores.ROS2_HUMBLE if old else Stores.ROS2_JAZZY)
+        self._gid_bytes = 24 if old else 16
+        self._participant = participant
+        self.readers: list[UUID] = []
+        self.writers: list[UUID] = []
+
+    def message(self) -> bytes:
+        types = self._store.types
+        node = types[_NODE_INFO](
+            node_namespace="/",
+            node_name="roadbed",
+            reader_gid_seq=[self._gid(guid) for guid in self.readers],
+            writer_gid_seq=[self._gid(guid) for guid in self.writers],
         )
+        info = types[_GRAPH_KIND](gid=self._gid(self._participant), node_entities_info_seq=[node])
+        return bytes(self._store.serialize_cdr(info, _GRAPH_KIND))
+
+    def _gid(self, guid: UUID) -> Any:
+        padded = guid.bytes.ljust(self._gid_bytes, b"\0")
+        return self._store.types[_GID](data=np.frombuffer(padded, np.uint8))
 
 
 def _domain_id() -> int:

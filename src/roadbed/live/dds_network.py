@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which network the DDS participant joins: loopback, unless ROS 2's variables or CYCLONEDDS_URI name another."""
 
-from __future__ import annotations
-
 import ctypes
 import fcntl
 import os
@@ -10,6 +8,7 @@ import re
 import socket
 import struct
 from dataclasses import dataclass
+from typing import Self
 
 from roadbed.core.errors import DeviceError
 
@@ -41,7 +40,7 @@ class Network:
     text: str
 
     @classmethod
-    def from_environment(cls) -> Network:
+    def from_environment(cls) -> Self:
         """By CYCLONEDDS_URI, ROS_LOCALHOST_ONLY, ROS_AUTOMATIC_DISCOVERY_RANGE and ROS_STATIC_PEERS, in this order."""
         if os.environ.get("CYCLONEDDS_URI"):
             return cls(None, False, "where CYCLONEDDS_URI says")
@@ -104,15 +103,11 @@ def _on_loopback(discovery: str) -> str:
     interfaces, multicast = "<NetworkInterface name='lo' multicast='default'/>", "false"
     if _flags("lo") & _IFF_MULTICAST:  # other nodes on `lo` use it for discovery, and have no ports to find by unicast
         multicast = "spdp"
-    elif _has_network():  # at its address nodes of ROS 2 Iron and later expect others; with multicast it would be used
+    elif any(_flags(name) & (_IFF_UP | _IFF_LOOPBACK) == _IFF_UP for _, name in socket.if_nameindex()):
+        # At the network's address nodes of ROS 2 Iron and later expect others; with multicast it would be used.
         interfaces += "<NetworkInterface autodetermine='true' multicast='false'/>"
     general = f"<Interfaces>{interfaces}</Interfaces><AllowMulticast>{multicast}</AllowMulticast>{_LARGE_PACKETS}"
     return _domain(general, discovery)
-
-
-def _has_network() -> bool:
-    """Whether an interface other than loopback can be used."""
-    return any(_flags(name) & (_IFF_UP | _IFF_LOOPBACK) == _IFF_UP for _, name in socket.if_nameindex())
 
 
 def _flags(interface: str) -> int:

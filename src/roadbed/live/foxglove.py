@@ -1,31 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """Results for the Foxglove app, on a websocket: the messages of the ROS 2 node, which the app shows without ROS."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from secrets import token_urlsafe
 from typing import Any
 
-from roadbed.core.errors import DeviceError, missing_extra
+from roadbed.core.closing import Closing
+from roadbed.core.errors import DeviceError, needs_extra
 from roadbed.io.web_guard import Guard, is_loopback, reachable_name
 from roadbed.outputs.ros_messages.results import TOPICS, FrameNames, ResultMessages, sensor_frame
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.transforms import RESULTS
 
-try:
+with needs_extra("foxglove-sdk and websockets", "live", "Foxglove"):
     import foxglove
 
     from roadbed.io.web_relay import Relay, hidden_address
-except ImportError:
-    raise missing_extra("foxglove-sdk and websockets", "live", "Foxglove") from None
 
 _APP = ("https://app.foxglove.dev", "file://")  # in the browser; on the desktop, an Electron page
 _LOG, _WARNING = "rcl_interfaces/msg/Log", 30
 
 
-class FoxgloveSink:
+class FoxgloveSink(Closing):
     """Serves each result that is `show`n at `host`:`port`, to programs and to the pages in `origins` and of the app.
 
     The SDK's server has no access control: it listens at a random loopback address, and accepted connections are
@@ -63,12 +60,6 @@ class FoxgloveSink:
         """Stop serving."""
         self._inner.stop()
         self._relay.close()
-
-    def __enter__(self) -> FoxgloveSink:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _channel(self, topic: str, kind: str) -> Any:
         definition, _ = self._messages.store.generate_msgdef(kind, ros_version=2)

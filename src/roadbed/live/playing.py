@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feeds a source into a stream: a sensor as it sends, a recording at its own rate."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable
 from time import monotonic

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A buffer of poses in any order of arrival, interpolated at the times of scans."""
 
-from __future__ import annotations
-
 from bisect import bisect_left, insort
 from dataclasses import dataclass
 

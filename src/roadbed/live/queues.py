@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One bounded queue of scans per sensor, so that a fast sensor does not displace a slow one."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 1 with rospy; messages are passed as bytes, so no message packages are needed."""
 
-from __future__ import annotations
-
 import ctypes
 import os
 import threading

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2: with rclpy where it is installed, else as a DDS participant; messages stay serialised."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

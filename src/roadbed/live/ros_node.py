@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ROS node, the same for ROS 1, ROS 2 and DDS: serialised messages in and out."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -12,9 +10,8 @@ from typing import Any, Literal, Protocol
 
 from roadbed.config import Config
 from roadbed.config.text import parse_yaml
-from roadbed.core.errors import ConfigError, InputError, RoadbedError
+from roadbed.core.errors import ConfigError, InputError, RoadbedError, foreign_errors
 from roadbed.core.geometry import Pose
-from roadbed.io.foreign import foreign_errors
 from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.outputs.ros_messages.clouds import scan_of_cloud
@@ -77,7 +74,7 @@ class RosNode:
         self._closed = threading.Event()
         self.stream = Stream(
             config,
-            on_ground=self._publish_ground,
+            on_ground=partial(self._publish, topics=GROUND_TOPICS),
             on_result=self._publish_rest,
             on_problem=transport.warn,
             occupancy=options.occupancy,
@@ -181,9 +178,6 @@ class RosNode:
         if fixed:
             raise ConfigError(f"{origin}: {', '.join(fixed)}: expected at the start of the node, cannot change later")
         self.stream.change(self.stream.config.with_changes(**values))
-
-    def _publish_ground(self, live: LiveResult) -> None:
-        self._publish(live, GROUND_TOPICS)
 
     def _publish_rest(self, live: LiveResult) -> None:
         if live.result.occupancy is not None:

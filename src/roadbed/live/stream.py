@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The streaming core: push scans and poses from any thread, get results by callback or iterator."""
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -80,7 +78,7 @@ class Stream:
             place = Pose.from_euler(float(number))
             pipeline(Scan(points, time=0.1 * number, T_world_sensor=place, intensity=points[:, 0]))
 
-    def start(self) -> Stream:
+    def start(self) -> Self:
         self._thread.start()
         return self
 
@@ -177,7 +175,7 @@ class Stream:
             self._pipeline.close()
         return self.statistics()
 
-    def __enter__(self) -> Stream:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, kind: Any, *_: object) -> None:
@@ -192,7 +190,8 @@ class Stream:
                 except Exception as error:  # one bad scan does not end the stream
                     with self._change:
                         self._tally.count(entry.scan.sensor, "refused")
-                    self._report(f"{entry.scan.sensor}: {_described(error)}")
+                    problem = str(error) if isinstance(error, RoadbedError) else f"{type(error).__name__}: {error}"
+                    self._report(f"{entry.scan.sensor}: {problem}")
         finally:
             with self._change:
                 self._change.notify_all()
@@ -267,7 +266,3 @@ class Stream:
     def _report(self, problem: str) -> None:
         if self._on_problem is not None:
             self._on_problem(problem)
-
-
-def _described(error: Exception) -> str:
-    return str(error) if isinstance(error, RoadbedError) else f"{type(error).__name__}: {error}"

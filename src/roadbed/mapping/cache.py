@@ -63,6 +63,13 @@ class TileCache(Generic[T]):
         self._tiles[key] = tile
         return tile
 
+    def writable(self, key: Key, make: Callable[[], T]) -> T:
+        """A tile to change, by `make` where there is none yet; tiles used less recently may be dropped."""
+        tile = self.get(key) or self.add(key, make())
+        tile.changed = True
+        self.trim()
+        return tile
+
     def scatter(
         self, side: int, row: NDArray, column: NDArray, make: Callable[[], T], put: Callable[[T, NDArray, Any], None]
     ) -> None:
@@ -72,10 +79,7 @@ class TileCache(Generic[T]):
         """
         for key in set(zip((row // side).tolist(), (column // side).tolist())):
             here = (row // side == key[0]) & (column // side == key[1])
-            tile = self.get(key) or self.add(key, make())
-            put(tile, here, (row[here] - key[0] * side, column[here] - key[1] * side))
-            tile.changed = True
-            self.trim()
+            put(self.writable(key, make), here, (row[here] - key[0] * side, column[here] - key[1] * side))
 
     def trim(self) -> None:
         """Write and drop the least recently used tiles."""

@@ -15,11 +15,9 @@ from roadbed.core.geometry import Float32, Float64
 from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.mapping.cache import SIDE, TileCache
-from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
-from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
+from roadbed.mapping.tiles import CELLS, GROUND, OBSTACLE, MapTiles, OccupancyTile, PointTile
 
 _NAME = "survey.json"
-_TILES_IN_MEMORY = 16  # of each kind: the vehicle's surroundings
 _SURE = 0.5  # mass above which a cell counts as occupied or free in a scan
 
 
@@ -48,14 +46,6 @@ class LayersIndex:
         write_file(folder / _NAME, json.dumps({"version": 1, "voxel": self.voxel, "cell": self.cell}))
 
 
-def point_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[PointTile]:
-    return TileCache(folder, "points", PointTile, most_in_memory)
-
-
-def cell_tiles(folder: Path, most_in_memory: int = _TILES_IN_MEMORY) -> TileCache[OccupancyTile]:
-    return TileCache(folder, "cells", OccupancyTile, most_in_memory)
-
-
 def add_points(
     tiles: TileCache[PointTile],
     tile_m: float,
@@ -81,7 +71,7 @@ class MapLayers:
 
     def __init__(self, folder: str | Path, spacing: float, cell: float = 0.2) -> None:
         self.folder, self._tile_m = Path(folder), SIDE * spacing
-        self._points, self._cells = point_tiles(self.folder), cell_tiles(self.folder)
+        self._tiles = MapTiles(self.folder)
         known = LayersIndex.read(self.folder)
         self.index = known or LayersIndex(cell=cell)
         self._begun = known is not None
@@ -105,7 +95,7 @@ class MapLayers:
         intensity = None if ground.scan is None else ground.scan.intensity
         intensity = np.zeros(len(points)) if intensity is None else _whole(intensity[usable])
         kind = np.where(label == Label.GROUND, GROUND, OBSTACLE)
-        add_points(self._points, self._tile_m, points.astype(np.float64), intensity, kind, self.index.voxel)
+        add_points(self._tiles.points, self._tile_m, points.astype(np.float64), intensity, kind, self.index.voxel)
         if occupancy is not None and occupancy.T_ground_grid is None:
             observed = True if occupancy.observedness is None else occupancy.observedness > 0
             self._add_cells(
@@ -115,8 +105,7 @@ class MapLayers:
             self._add_cells(*_cells_hit(points, label, self.index.cell))
 
     def flush(self) -> None:
-        self._points.flush()
-        self._cells.flush()
+        self._tiles.flush()
 
     def _add_cells(self, column: NDArray, row: NDArray, occupied: NDArray, free: NDArray) -> None:
         """Count observations of cells, given by their column and row in the map."""
@@ -127,7 +116,7 @@ class MapLayers:
             tile.occupied[at] += occupied[here]
             tile.free[at] += free[here]
 
-        self._cells.scatter(CELLS, row, column, OccupancyTile.empty, put)
+        self._tiles.cells.scatter(CELLS, row, column, OccupancyTile.empty, put)
 
 
 def _whole(intensity: NDArray) -> NDArray:

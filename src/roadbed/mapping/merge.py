@@ -4,6 +4,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +14,10 @@ from roadbed.core.errors import InputError, OutputError
 from roadbed.core.geometry import Float64, Pose
 from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.information import rotated, tilted, translated
-from roadbed.mapping.layers import add_points, cell_tiles, point_tiles
-from roadbed.mapping.occupancy_tiles import CELLS, OccupancyTile
-from roadbed.mapping.points import GROUND, OBSTACLE, PointTile
+from roadbed.mapping.layers import add_points
 from roadbed.mapping.reader import MapReader
-from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
+from roadbed.mapping.tiles import CELLS, GROUND, KNOWN, OBSTACLE, GroundTile, MapTiles, OccupancyTile, PointTile
 
-_IN_MEMORY = 64  # tiles of the map that is written
 _LARGEST_TILT = 0.1  # rad between the level planes of two maps
 _MAP_FILES = ("map.json", "survey.json", "tile_*.npz", "points_*.npz", "cells_*.npz")
 
@@ -66,14 +64,8 @@ def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path]) -> No
         if stored.layers is not None and stored.layers != layers:
             raise InputError(f"{stored.folder}: survey.json: found {stored.layers}, expected {layers}")
     folder = make_folder()
-    sums = _Sums(
-        ground_tiles(folder, _IN_MEMORY),
-        point_tiles(folder),
-        cell_tiles(folder),
-        first.spacing,
-        layers.voxel if layers else 0.0,
-        layers.cell if layers else 0.0,
-    )
+    tiles = MapTiles(folder)
+    sums = _Sums(tiles, first.spacing, layers.voxel if layers else 0.0, layers.cell if layers else 0.0)
     index = first.index
     for stored in maps:
         T_first_own = index.T_map_world @ stored.index.T_map_world.inverse()
@@ -82,7 +74,7 @@ def merge_maps(maps: Sequence[MapReader], make_folder: Callable[[], Path]) -> No
             sums.add(stored, scale)
         else:
             sums.add_moved(stored, T_first_own, scale)
-    sums.flush()
+    tiles.flush()
     if layers is not None:
         layers.write(folder)
     index.write(folder)
@@ -102,17 +94,17 @@ def crop_map(
     if not kept:
         raise InputError(f"{stored.folder}: nothing is known within x {x[0]:g}..{x[1]:g}, y {y[0]:g}..{y[1]:g}")
     folder = make_folder()
-    ground, points, cells = ground_tiles(folder, 1), point_tiles(folder, 1), cell_tiles(folder, 1)
+    tiles = MapTiles(folder, 1, 1)
     for key in kept:
         tile = stored.ground(key)
         if tile is not None:
             tile.information[:, ~inside(*stored.grid(key).mesh())] = 0
-            _keep(ground, key, tile)
+            _keep(tiles.ground, key, tile)
     for key, cloud in stored.point_tiles():
         corner = SIDE * stored.spacing * np.array([key[1], key[0]])
         part = cloud.only(lambda position, corner=corner: inside(*(position[:, :2] + corner).T))  # type: ignore[misc]
         if len(part.voxel):
-            _keep(points, key, part)
+            _keep(tiles.points, key, part)
     if stored.layers is not None:
         spacing = stored.layers.cell
         for key, grid in stored.cell_tiles():
@@ -120,7 +112,7 @@ def crop_map(
             outside = ~inside((column + key[1] * CELLS) * spacing, (row + key[0] * CELLS) * spacing)
             grid.occupied[outside], grid.free[outside] = 0, 0
             if grid.occupied.any() or grid.free.any():
-                _keep(cells, key, grid)
+                _keep(tiles.cells, key, grid)
         stored.layers.write(folder)
     stored.index.write(folder)
 
@@ -136,9 +128,7 @@ def _keep(tiles: TileCache[T], key: Key, tile: T) -> None:
 class _Sums:
     """The new map: tiles to which other tiles are added."""
 
-    ground: TileCache[GroundTile]
-    points: TileCache[PointTile]
-    cells: TileCache[OccupancyTile]
+    tiles: MapTiles
     spacing: float
     voxel: float
     cell: float
@@ -146,16 +136,12 @@ class _Sums:
     def add(self, stored: MapReader, scale: float) -> None:
         """Add a map in the same frame, tile by tile."""
         for key, tile in stored.ground_tiles():
-            target = self.ground.get(key) or self.ground.add(key, GroundTile.empty(tile.base))
+            target = self.tiles.ground.writable(key, partial(GroundTile.empty, tile.base))
             target.information += np.float32(scale) * tile.over(target.base)
-            target.changed = True
-            self.ground.trim()
         for key, cloud in stored.point_tiles():
-            (self.points.get(key) or self.points.add(key, PointTile())).add_rows(*cloud.rows())
-            self.points.trim()
+            self.tiles.points.writable(key, PointTile).add_rows(*cloud.rows())
         for key, grid in stored.cell_tiles():
-            (self.cells.get(key) or self.cells.add(key, OccupancyTile.empty())).add(grid)
-            self.cells.trim()
+            self.tiles.cells.writable(key, OccupancyTile.empty).add(grid)
 
     def add_moved(self, stored: MapReader, T_to_from: Pose, scale: float) -> None:
         """Add a map in another frame: each node, voxel and cell goes to the nearest one here."""
@@ -172,7 +158,7 @@ class _Sums:
             for kind in (GROUND, OBSTACLE):
                 position, intensity, count = cloud.means(kind)
                 moved = T_to_from @ (position + corner)
-                add_points(self.points, SIDE * self.spacing, moved, intensity, kind, self.voxel, count)
+                add_points(self.tiles.points, SIDE * self.spacing, moved, intensity, kind, self.voxel, count)
         for key, grid in stored.cell_tiles():
             self._add_moved_cells(key, grid, T_to_from)
 
@@ -194,7 +180,7 @@ class _Sums:
             for layer in range(9):
                 np.add.at(target.information[layer], at, lifted[layer].astype(np.float32))
 
-        self.ground.scatter(SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
+        self.tiles.ground.scatter(SIDE, row, column, lambda: GroundTile.empty(float(moved[:, 2].mean())), put)
 
     def _add_moved_cells(self, key: Key, grid: OccupancyTile, T_to_from: Pose) -> None:
         known = (grid.occupied > 0) | (grid.free > 0)
@@ -207,8 +193,4 @@ class _Sums:
             np.add.at(target.occupied, at, occupied[here])
             np.add.at(target.free, at, free[here])
 
-        self.cells.scatter(CELLS, row, column, OccupancyTile.empty, put)
-
-    def flush(self) -> None:
-        for tiles in (self.ground, self.points, self.cells):
-            tiles.flush()
+        self.tiles.cells.scatter(CELLS, row, column, OccupancyTile.empty, put)

@@ -12,10 +12,8 @@ from roadbed.mapping.cache import SIDE, Key, T, TileCache
 from roadbed.mapping.consistency import consistent_planes
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import Planes, planes_of
-from roadbed.mapping.layers import LayersIndex, cell_tiles, point_tiles
-from roadbed.mapping.occupancy_tiles import OccupancyTile
-from roadbed.mapping.points import GROUND, PointTile
-from roadbed.mapping.tile_store import KNOWN, GroundTile, ground_tiles
+from roadbed.mapping.layers import LayersIndex
+from roadbed.mapping.tiles import GROUND, KNOWN, GroundTile, MapTiles, OccupancyTile, PointTile
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map five kilometres wide, so that neighbours are read once
 _MARGIN = 16  # nodes to each side for the consistency check: a small component is rarely longer
@@ -29,10 +27,8 @@ class MapReader:
         self.index = MapIndex.of(self.folder)
         self.layers = LayersIndex.read(self.folder)
         self.damaged: list[str] = []
-        self._ground = ground_tiles(self.folder, _MOST_IN_MEMORY)
-        self._points, self._cells = point_tiles(self.folder, 1), cell_tiles(self.folder, 1)
-        self.keys = self._ground.keys()
-        self.point_keys, self.cell_keys = self._points.keys(), self._cells.keys()
+        self._tiles = tiles = MapTiles(self.folder, _MOST_IN_MEMORY, others=1)
+        self.keys, self.point_keys, self.cell_keys = tiles.ground.keys(), tiles.points.keys(), tiles.cells.keys()
 
     @property
     def spacing(self) -> float:
@@ -40,23 +36,23 @@ class MapReader:
 
     def ground(self, key: Key) -> GroundTile | None:
         """The tile, None where there is none or it is damaged."""
-        return self._read(self._ground, key)
+        return self._read(self._tiles.ground, key)
 
     def points(self, key: Key) -> PointTile | None:
-        return self._read(self._points, key)
+        return self._read(self._tiles.points, key)
 
     def cells(self, key: Key) -> OccupancyTile | None:
-        return self._read(self._cells, key)
+        return self._read(self._tiles.cells, key)
 
     def ground_tiles(self) -> Iterator[tuple[Key, GroundTile]]:
         """Every readable tile with its key."""
-        return self._readable(self._ground, self.keys)
+        return self._readable(self._tiles.ground, self.keys)
 
     def point_tiles(self) -> Iterator[tuple[Key, PointTile]]:
-        return self._readable(self._points, self.point_keys)
+        return self._readable(self._tiles.points, self.point_keys)
 
     def cell_tiles(self) -> Iterator[tuple[Key, OccupancyTile]]:
-        return self._readable(self._cells, self.cell_keys)
+        return self._readable(self._tiles.cells, self.cell_keys)
 
     def planes(self, key: Key, border: int = 0) -> Planes:
         """The surface of a tile and `border` nodes of its neighbours on each side, after the consistency check."""

@@ -5,55 +5,15 @@ A tile is 64 x 64 nodes in one npz file: `information` (9, 64, 64) float32 and `
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float32, Grid, Pose
-from roadbed.io.arrays import check_numbers
-from roadbed.mapping.cache import SIDE, Key, TileCache
+from roadbed.mapping.cache import SIDE, Key
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import SurfaceParameters, raise_base
-
-KNOWN = 0.05  # effective points from which a node is stored
-
-
-@dataclass
-class GroundTile:
-    """Information of 64 x 64 nodes, heights relative to `base`."""
-
-    information: Float32  # (9, SIDE, SIDE)
-    base: float  # m
-    changed: bool = False
-
-    @classmethod
-    def empty(cls, base: float) -> Self:
-        return cls(np.zeros((9, SIDE, SIDE), np.float32), base)
-
-    @classmethod
-    def of(cls, arrays: dict[str, NDArray]) -> Self:
-        information = np.array(check_numbers(arrays["information"], "information"), np.float32)
-        base = float(check_numbers(arrays["base"], "base").item())
-        finite = np.isfinite(base) and np.isfinite(information).all()
-        if information.shape != (9, SIDE, SIDE) or not finite:
-            raise ValueError(f"expected 9 x {SIDE} x {SIDE} finite numbers")
-        return cls(information, base)
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"information": self.information, "base": np.array(self.base, np.float64)}
-
-    def over(self, base: float) -> Float32:
-        """A copy of the information with heights relative to another base."""
-        information = self.information.copy()
-        raise_base(information[None], base - self.base)
-        return information
-
-
-def ground_tiles(folder: Path, most_in_memory: int) -> TileCache[GroundTile]:
-    return TileCache(folder, "tile", GroundTile, most_in_memory)
+from roadbed.mapping.tiles import KNOWN, GroundTile, MapTiles
 
 
 class TileStore:
@@ -64,7 +24,7 @@ class TileStore:
     ) -> None:
         self.folder, self.spacing = Path(folder), spacing
         self.surface = surface or SurfaceParameters()
-        self._tiles = ground_tiles(self.folder, most_in_memory)
+        self._tiles = MapTiles(self.folder, most_in_memory).ground
         index = MapIndex.read(self.folder, spacing)
         self.T_map_world = None if index is None else index.T_map_world  # set by the first sequence
 
@@ -80,13 +40,11 @@ class TileStore:
             here = worth[in_grid]
             if not here.any():
                 continue
-            tile = self._tiles.get(key) or self._tiles.add(key, GroundTile.empty(base))
+            tile = self._tiles.writable(key, lambda: GroundTile.empty(base))
             piece = information[(slice(None), *in_grid)].copy()
             raise_base(piece[None], tile.base - base)
             target = tile.information[(slice(None), *in_tile)]
             target[:, here] = piece[:, here]
-            tile.changed = True
-        self._tiles.trim()
 
     def load(self, grid: Grid, information: Float32, base: float, entering: np.ndarray) -> int:
         """Fill nodes of `information` from the map where `entering` is set; returns how many were found."""

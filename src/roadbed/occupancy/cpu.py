@@ -2,16 +2,19 @@
 """The occupancy engine on the CPU: observation, fusion and filter by Numba kernels."""
 
 from roadbed.config import Config
-from roadbed.core.geometry import Float32
+from roadbed.config.occupancy import OccupancyConfig
+from roadbed.core.geometry import Float32, Grid
+from roadbed.core.memory import check_memory
 from roadbed.core.timing import timed
 from roadbed.kernels.progress import announce
 from roadbed.occupancy.engine import GridMotion, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.fusion.fuse import Fusion
 from roadbed.occupancy.hsbof.filter import Hsbof
 from roadbed.occupancy.hsbof.model import FilterModel
-from roadbed.occupancy.memory import check_memory
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.placement import lattice_of
+
+_FRAME_BYTES_PER_CELL = 60  # one frame given out, and the grids of observation and fusion
 
 
 class OccupancyCpu:
@@ -20,7 +23,7 @@ class OccupancyCpu:
     def __init__(self, config: Config) -> None:
         self.config, occupancy = config, config.occupancy
         grid = lattice_of(occupancy.grid)
-        check_memory(grid, occupancy)
+        _check_memory(grid, occupancy)
         announce("roadbed.occupancy")
         self._observe = Observer(config)
         self._fusion = Fusion(grid.spacing, occupancy.fusion)
@@ -72,3 +75,11 @@ class OccupancyCpu:
 
     def forget_motion(self, gap: float) -> None:
         self._hsbof.forget_motion(gap)
+
+
+def _check_memory(lattice: Grid, config: OccupancyConfig) -> None:
+    """Raise with the size needed when the grid and its particles are larger than the free memory."""
+    grid, particles = config.grid, config.filter.particles
+    cells = f"{grid.length:g} x {grid.width:g} m at {grid.spacing:g} m ({lattice.size:,} cells)"
+    needed = Hsbof.bytes_needed(lattice.size, particles) + lattice.size * _FRAME_BYTES_PER_CELL
+    check_memory(f"occupancy.grid: {cells} with {particles:,} particles", needed)

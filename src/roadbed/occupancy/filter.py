@@ -25,9 +25,8 @@ from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
 from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
-from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
-from roadbed.occupancy.objects.tracker import ObjectTracker
+from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
 from roadbed.occupancy.placement import GridPlace, GridPlacement
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork

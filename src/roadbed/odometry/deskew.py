@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Deskewing: every point is moved to the sensor pose at the scan's time."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from roadbed.core.device_arrays import lies_on_device
-from roadbed.core.errors import missing_extra
+from roadbed.core.errors import needs_extra
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, rotation_of, rotation_vector
 
@@ -25,7 +23,7 @@ class Motion:
     turn_rate: Float64  # (3,) rad/s
 
     @classmethod
-    def between(cls, first: Scan | None, second: Scan | None) -> Motion | None:
+    def between(cls, first: Scan | None, second: Scan | None) -> Self | None:
         """Constant motion from one scan to a later one; None without poses or times."""
         if first is None or second is None or first.time is None or second.time is None:
             return None
@@ -34,7 +32,7 @@ class Motion:
         return cls.over(first.T_world_sensor.inverse() @ second.T_world_sensor, second.time - first.time)
 
     @classmethod
-    def over(cls, T_old_new: Pose, seconds: float) -> Motion | None:
+    def over(cls, T_old_new: Pose, seconds: float) -> Self | None:
         """Constant motion by `T_old_new` in `seconds`."""
         if not 0 < seconds <= _LONGEST_S:
             return None
@@ -43,7 +41,7 @@ class Motion:
         velocity = rotation_of(-turn / 2) @ T_old_new.translation / seconds
         return cls(velocity, turn / seconds)
 
-    def mean(self, other: Motion | None) -> Motion:
+    def mean(self, other: "Motion | None") -> "Motion":
         if other is None:
             return self
         return Motion((self.velocity + other.velocity) / 2, (self.turn_rate + other.turn_rate) / 2)
@@ -75,8 +73,6 @@ def _library(points: Any) -> Any:
     """NumPy, or CuPy for points in GPU memory."""
     if not lies_on_device(points):
         return np
-    try:
+    with needs_extra("cupy", "cuda", "motion distortion of points in GPU memory"):
         import cupy
-    except ImportError:
-        raise missing_extra("cupy", "cuda", "motion distortion of points in GPU memory") from None
     return cupy

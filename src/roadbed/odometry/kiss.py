@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from roadbed.core.device_arrays import to_host
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, needs_extra
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.odometry.deskew import Motion, deskew
 
+_MAX_RANGE_M, _MIN_RANGE_M = 100.0, 2.0
 _FEWEST_POINTS = 100
 _LONGEST_PAUSE_S = 2.0
 
@@ -18,16 +19,14 @@ _LONGEST_PAUSE_S = 2.0
 class KissOdometry:
     """Takes the scans of one sequence in order; poses are in the frame of the first scan's sensor."""
 
-    def __init__(self, max_range: float = 100.0, min_range: float = 2.0) -> None:
-        try:
+    def __init__(self) -> None:
+        with needs_extra("kiss-icp", "odometry", "--odometry kiss-icp"):
             from kiss_icp.config import KISSConfig
             from kiss_icp.kiss_icp import KissICP
-        except ImportError:
-            raise missing_extra("kiss-icp", "odometry", "--odometry kiss-icp") from None
         config: Any = KISSConfig()
         # Points are deskewed to the scan's time before, so that the pose is valid at that time.
-        config.data.max_range, config.data.min_range, config.data.deskew = max_range, min_range, False
-        config.mapping.voxel_size = max_range / 100
+        config.data.max_range, config.data.min_range, config.data.deskew = _MAX_RANGE_M, _MIN_RANGE_M, False
+        config.mapping.voxel_size = _MAX_RANGE_M / 100
         self._icp = KissICP(config)
         self._last_time: float | None = None
 

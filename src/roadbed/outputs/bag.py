@@ -10,12 +10,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from roadbed.core.errors import InputError, OutputError, missing_extra
+from roadbed.core.closing import Closing
+from roadbed.core.errors import InputError, OutputError, needs_extra
 from roadbed.core.frames import Scan
 from roadbed.io.atomic import output_errors
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
 from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages, sensor_frame
-from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
 from roadbed.sources.bags.transforms import RESULTS, ROAD_FRAME
@@ -28,7 +29,7 @@ def is_bag_name(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES
 
 
-class BagWriter:
+class BagWriter(Closing):
     """`add` results in order; `finish` copies the rest of the input and moves the bag to its path. A context manager.
 
     Until then the bag is in a temporary folder; an error or an interrupt leaves nothing.
@@ -50,10 +51,7 @@ class BagWriter:
             self._folder = Path(tempfile.mkdtemp(prefix=".roadbed-", suffix=".tmp", dir=path.parent))
         self._writer = self._open()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
+    def close(self) -> None:
         if isinstance(self._rest, Generator):
             self._rest.close()  # an open pass over a database keeps it locked
         shutil.rmtree(self._folder, ignore_errors=True)
@@ -70,7 +68,7 @@ class BagWriter:
                 cloud = self._source.cloud(int(result.scan.name)) if self._same_version else None
             for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
                 name = "/tf" if topic == "tf" else f"{RESULTS}/{topic}"
-                self._write(name, message.__msgtype__, stamp, self._messages.to_bytes(message))
+                self._add(name, stamp, message)
 
     def add_scan(self, scan: Scan) -> None:
         """Add a raw scan: a cloud on /points and, if known, the sensor's pose and mounting."""
@@ -78,7 +76,7 @@ class BagWriter:
         with output_errors(self.path):
             self._place(scan, stamp)
             header = self._messages.header(self._messages.stamp(1e-9 * stamp), sensor_frame(scan))
-            self._write("/points", CLOUD, stamp, self._messages.to_bytes(cloud_of_scan(self._messages, header, scan)))
+            self._add("/points", stamp, cloud_of_scan(self._messages, header, scan))
 
     def _stamp(self, scan: Scan) -> int:
         """ns; scans without times are ten per second, and the results of a scan have its time."""
@@ -92,12 +90,11 @@ class BagWriter:
         mounting = scan.T_vehicle_sensor
         if mounting is not None and not np.array_equal(mounting.matrix, self._mounted.get(frame, np.nan)):
             self._mounted[frame] = mounting.matrix
-            road = self._messages.transform(self._messages.header(when, ROAD_FRAME), frame, mounting)
-            self._write("/tf_static", TRANSFORMS, stamp, self._messages.to_bytes(road))
+            road = self._messages.header(when, ROAD_FRAME)
+            self._add("/tf_static", stamp, self._messages.transform(road, frame, mounting))
         if scan.T_world_sensor is not None:
             world = self._messages.header(when, FrameNames().world)
-            pose = self._messages.odometry(world, frame, scan.T_world_sensor)
-            self._write("/odom", ODOMETRY, stamp, self._messages.to_bytes(pose))
+            self._add("/odom", stamp, self._messages.odometry(world, frame, scan.T_world_sensor))
 
     def finish(self) -> None:
         with output_errors(self.path):
@@ -121,12 +118,10 @@ class BagWriter:
             raise OutputError(f"{self.path}: exists; name another file with -o, or replace it with --force")
 
     def _open(self) -> Any:
-        try:
+        with needs_extra("rosbags", "io", f"writing {self.path}"):
             from rosbags.rosbag1 import Writer as Writer1
             from rosbags.rosbag2 import StoragePlugin
             from rosbags.rosbag2 import Writer as Writer2
-        except ImportError:
-            raise missing_extra("rosbags", "io", f"writing {self.path}") from None
         place = self._folder / self.path.name
         writer: Any = (
             Writer1(place) if self._version == 1 else Writer2(place, version=9, storage_plugin=StoragePlugin.MCAP)
@@ -145,10 +140,12 @@ class BagWriter:
         if self._same_version:
             self._write(link.topic, link.msgtype, stamp, raw, link)
         elif all(link.msgtype in messages.store.types for messages in (self._messages, self._others)):
-            message = self._messages.like(self._others.from_bytes(raw, link.msgtype))
-            self._write(link.topic, link.msgtype, stamp, self._messages.to_bytes(message))
+            self._add(link.topic, stamp, self._messages.like(self._others.from_bytes(raw, link.msgtype)))
         else:
             self.left_out.add(f"{link.topic} ({link.msgtype})")
+
+    def _add(self, topic: str, stamp: int, message: Any) -> None:
+        self._write(topic, message.__msgtype__, stamp, self._messages.to_bytes(message))
 
     def _write(self, topic: str, kind: str, stamp: int, data: bytes, copied: Any = None) -> None:
         link = self._links.get((topic, kind))
@@ -211,7 +208,7 @@ class Recorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *raised: Any) -> None:
+    def __exit__(self, *_: object) -> None:
         """Keep what was recorded, whatever ended it; an empty bag is not written."""
         with self._lock:
             self._ended = True
@@ -219,4 +216,4 @@ class Recorder:
                 if self.count:
                     self._bag.finish()
             finally:
-                self._bag.__exit__(*raised)
+                self._bag.close()

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
-from typing import Self
 
 from roadbed import __version__
 from roadbed.config import Config
@@ -39,8 +38,8 @@ class OutputFolder:
         with output_errors(self.path):
             if self.path.exists() and not self.path.is_dir():
                 raise OutputError(f"{self.path}: found a file, expected a folder or a new name")
-            self._old = _Manifest.read(self.path / MANIFEST)
-            self._own = {MANIFEST, *self._old.files} if self._old is not None else set()
+            self._old = _read_manifest(self.path / MANIFEST)
+            self._own = {MANIFEST, *self._old[1]} if self._old is not None else set()
             for source in inputs:
                 self._check_input(Path(source).resolve(), source)
             self._check(force)
@@ -64,7 +63,7 @@ class OutputFolder:
         """Refuse to replace results without `force`, and foreign files in any case."""
         if self._old is not None and not force:
             raise OutputError(
-                f"{self.path}: holds the results of {self._old.command!r}; "
+                f"{self.path}: holds the results of {self._old[0]!r}; "
                 f"name another folder with -o, or replace them with --force"
             )
         for part in self._parts:
@@ -101,33 +100,30 @@ class OutputFolder:
             except FileExistsError:
                 raise OutputError(f"{self.path}: another run has begun to write there") from None
         else:
-            _remove(self.path, self._old.files)
+            _remove(self.path, self._old[1])
             write_file(manifest, line)
         self._written.add(MANIFEST)
 
 
-class _Manifest:
-    """The manifest of an earlier run."""
-
-    def __init__(self, lines: Iterable[str]) -> None:
-        self.command, self.files = "an unknown command", set[str]()
-        for line in lines:
-            with suppress(ValueError):  # a killed run may leave half a line, whose file was not begun
-                entry = json.loads(line)
-                if isinstance(entry, dict):
-                    self.command = str(entry.get("command", self.command))
-                elif isinstance(entry, str) and _is_relative(entry):
-                    self.files.add(entry)
-
-    @classmethod
-    def read(cls, path: Path) -> Self | None:
-        return cls(path.read_text(encoding="utf-8", errors="replace").splitlines()) if path.is_file() else None
+def _read_manifest(path: Path) -> tuple[str, set[str]] | None:
+    """The command and the files of an earlier run; None without a manifest."""
+    if not path.is_file():
+        return None
+    command, files = "an unknown command", set[str]()
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+        with suppress(ValueError):  # a killed run may leave half a line, whose file was not begun
+            entry = json.loads(line)
+            if isinstance(entry, dict):
+                command = str(entry.get("command", command))
+            elif isinstance(entry, str) and _is_relative(entry):
+                files.add(entry)
+    return command, files
 
 
 def foreign_file(folder: Path) -> str | None:
     """The first file in a folder of results that Roadbed did not write; None where all are its own."""
-    known = _Manifest.read(folder / MANIFEST)
-    own = {MANIFEST, *known.files} if known is not None else set()
+    known = _read_manifest(folder / MANIFEST)
+    own = {MANIFEST, *known[1]} if known is not None else set()
     names = (name for entry in sorted(os.listdir(folder)) for name in _files_under(folder, entry))
     return next((name for name in names if name not in own), None)
 

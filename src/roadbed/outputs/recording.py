@@ -14,7 +14,7 @@ from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.images import save_frame_image
 from roadbed.outputs.label import semantickitti_classes, write_label
 from roadbed.outputs.npz import result_arrays, write_arrays
-from roadbed.outputs.report import FrameRecord, ReportImage, RunRecorder, RunSummary, write_report
+from roadbed.outputs.report import FrameRecord, ReportImage, RunRecorder, write_report
 from roadbed.pipeline import Result
 
 
@@ -44,7 +44,7 @@ class RunFolder:
             frame = {"frame": name, "time": result.occupancy.time}
             self._objects += [json.dumps(frame | _plain(item)) for item in result.occupancy.objects]
         self._last = result
-        return self._recorder.add(result.scan, result.ground, result.occupancy, result.timings)
+        return self._recorder.add(result)
 
     def _name(self, result: Result) -> str:
         """The scan's own name; scans of one name, as in a folder of `a.las` and `a.laz`, get a number."""
@@ -55,8 +55,8 @@ class RunFolder:
         self._names.add(name)
         return name
 
-    def finish(self, images: Iterable[ReportImage] = ()) -> RunSummary:
-        """Write objects, the image of the last frame and the report; returns the summary of the report."""
+    def finish(self, images: Iterable[ReportImage] = ()) -> RunRecorder:
+        """Write objects, the image of the last frame and the report; returns the figures of the run."""
         files = ["config.yaml"] if self._names else []
         if self._names and self._layers:
             files += ["labels/", "layers/"]
@@ -69,9 +69,8 @@ class RunFolder:
             save_frame_image(image, self._last.ground, self._last.occupancy)
             shown = (ReportImage("The last frame", image.read_bytes()), *shown)
             files.append(image.name)
-        summary = self._recorder.summary(images=shown, files=tuple(files))
-        write_report(self._out.file("report.html"), summary)
-        return summary
+        write_report(self._out.file("report.html"), self._recorder, shown, files)
+        return self._recorder
 
 
 def _plain(item: TrackedObject) -> dict[str, Any]:

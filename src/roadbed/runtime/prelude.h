@@ -30,7 +30,6 @@ typedef double real;
 #define GROUP_COUNT ((int)gridDim.x)
 #define SLOT ((int)blockIdx.y)
 #define BARRIER() __syncthreads()
-#define FENCE() __threadfence()
 
 #define ATOMIC_ADD(pointer, value) atomicAdd(pointer, value)
 #define ATOMIC_OR(pointer, value) atomicOr(pointer, value)
@@ -78,7 +77,6 @@ typedef float real;
 #define GROUP_COUNT ((int)get_num_groups(0))
 #define SLOT ((int)get_group_id(1))
 #define BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
-#define FENCE() mem_fence(CLK_GLOBAL_MEM_FENCE)
 
 #define ATOMIC_ADD(pointer, value) atomic_add(pointer, value)
 #define ATOMIC_OR(pointer, value) atomic_or(pointer, value)

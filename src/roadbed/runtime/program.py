@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device program: kernel files of the package, compile-time definitions and structures shared with Python."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,16 +34,19 @@ class Program:
     exact: bool = False
 
     def source(self, runtime: Mapping[str, int | float]) -> str:
-        """The program text: definitions of the runtime and its own, the prelude, the structures, the kernels."""
-        lines = [f"#define {name} {_literal(value)}" for name, value in {**runtime, **self.definitions}.items()]
-        if self.exact:
-            lines += _UNCONTRACTED
+        """The program text: definitions of the runtime and its own, the prelude, the structures, the kernels.
+
+        Definitions that no line uses are left out: a driver caches a program by its text.
+        """
+        lines = list(_UNCONTRACTED) if self.exact else []
         for file in _ALWAYS:
             lines += _text(file)
         lines += [self._struct(name, dtype) for name, dtype in self.structs.items()]
         for file in self.files:
             lines += _text(file)
-        return "\n".join(lines)
+        text = "\n".join(lines)
+        used, definitions = set(re.findall(r"\w+", text)), {**runtime, **self.definitions}
+        return "\n".join([*(f"#define {n} {_literal(value)}" for n, value in definitions.items() if n in used), text])
 
     def _struct(self, name: str, dtype: np.dtype) -> str:
         """A C structure with the layout of an aligned NumPy record; members may be structures listed before it."""

@@ -115,7 +115,7 @@ def _evenly(first: float, last: float, count: int) -> tuple[float, ...]:
 def hdl64e(columns: int = 1563) -> Rig:
     """Velodyne HDL-64E: +2 to -24.33 degrees, a million firings a second."""
     elevations = _evenly(2.0, -8.33, 32) + _evenly(-8.83, -24.33, 32)
-    return Rig.of(Sensor(name="hdl64e", elevations=elevations, columns=columns, mount=Mount(z=1.73)))
+    return Rig.of(Sensor(name="hdl64e", elevations=elevations, columns=columns))
 
 
 def hdl64e_s2() -> Rig:
@@ -125,20 +125,17 @@ def hdl64e_s2() -> Rig:
 
 def hdl32e() -> Rig:
     """Velodyne HDL-32E: +10.67 to -30.67 degrees, 46.08 microseconds a column."""
-    elevations = _evenly(10.67, -30.67, 32)
-    mount = Mount(z=1.84)
-    return Rig.of(
-        Sensor(name="hdl32e", elevations=elevations, columns=2170, range_max=100.0, range_noise=0.02, mount=mount)
-    )
+    return _velodyne("hdl32e", _evenly(10.67, -30.67, 32), 2170, Mount(z=1.84))
 
 
 def vlp16() -> Rig:
     """Velodyne VLP-16: +15 to -15 degrees in 16 layers, 55.296 microseconds a column."""
-    elevations = _evenly(15.0, -15.0, 16)
-    mount = Mount(z=1.8)
-    return Rig.of(
-        Sensor(name="vlp16", elevations=elevations, columns=1808, range_max=100.0, range_noise=0.02, mount=mount)
-    )
+    return _velodyne("vlp16", _evenly(15.0, -15.0, 16), 1808, Mount(z=1.8))
+
+
+def _velodyne(name: str, elevations: tuple[float, ...], columns: int, mount: Mount) -> Rig:
+    sensor = Sensor(name=name, elevations=elevations, columns=columns, range_max=100.0, range_noise=0.02, mount=mount)
+    return Rig.of(sensor)
 
 
 def solid_state() -> Rig:

@@ -52,12 +52,6 @@ class Terrain:
         parallel_for(heightfield.evaluate, x.size, self.compiled, x.ravel(), y.ravel(), values, grain=_GRAIN)
         return values[:, 0].reshape(x.shape), values[:, 1:].reshape(*x.shape, 2)
 
-    def normal(self, x: ArrayLike, y: ArrayLike) -> Float64:
-        """Unit normals, on a last axis of 3."""
-        slope = self.slope(x, y)
-        normal = np.concatenate([-slope, np.ones((*slope.shape[:-1], 1))], axis=-1)
-        return normal / np.linalg.norm(normal, axis=-1, keepdims=True)
-
     def from_road(self, x: ArrayLike, y: ArrayLike) -> Float64:
         """Lateral distance from the road's centreline, left positive, m."""
         values = heightfield.road_coordinate(self.compiled, *(np.atleast_1d(np.asarray(v, np.float64)) for v in (x, y)))

@@ -30,11 +30,15 @@ class ObjectTruth:
     velocity: Float64  # (3,) m/s
     yaw_rate: float  # rad/s
 
+    def corners(self, T_frame_world: Pose) -> Float64:
+        """(4, 3) corners of its base in a frame, m."""
+        corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * self.size[:2] / 2
+        return (T_frame_world @ self.T_world_object) @ np.column_stack([corners, np.zeros(4)])
+
     @property
     def footprint(self) -> Float64:
         """(4, 2) corners in the world, m."""
-        corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * self.size[:2] / 2
-        return (self.T_world_object @ np.column_stack([corners, np.zeros(4)]))[:, :2]
+        return self.corners(Pose.identity())[:, :2]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,8 +99,7 @@ class FrameTruth:
         for item in self.objects():
             if item.kind not in _ANNOTATED:
                 continue
-            corners = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * item.size[:2] / 2
-            bottom = (T_sensor_world @ item.T_world_object) @ np.column_stack([corners, np.zeros(4)])
+            bottom = item.corners(T_sensor_world)
             yield {
                 "id": str(item.id),
                 "kind": item.kind,

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Locations with options: `bag.mcap?topic=/points`, `sim:city?sensor=hdl64e&frames=100`."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path

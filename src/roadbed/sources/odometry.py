@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A source with other poses: estimated, from a file, or none; and its scans deskewed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from roadbed.core.errors import InputError
@@ -95,12 +94,10 @@ class Deskewed(WrappedSource):
                 yield _deskewed(before, scan, None)
                 before = scan
             return
-        for after in self.source:
+        for after in chain(self.source, [None]):
             if scan is not None:
                 yield _deskewed(before, scan, after)
             before, scan = scan, after
-        if scan is not None:
-            yield _deskewed(before, scan, None)
 
 
 def _deskewed(before: Scan | None, scan: Scan, after: Scan | None) -> Scan:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses of a sequence: KITTI rows of 3x4 numbers, or TUM lines; looked up by index or by time."""
 
-from __future__ import annotations
-
 from array import array
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass
@@ -13,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, errors_at
 from roadbed.core.geometry import Float64, Pose, interpolate
 from roadbed.io.files import read_text
 
@@ -61,7 +59,7 @@ class Trajectory:
             return self.poses[nearest] if abs(time - self.times[nearest]) < 1e-3 else None
         return interpolate(self.poses[after - 1], self.poses[after], (time - start) / (end - start))
 
-    def of_sensor(self, T_body_sensor: Pose) -> Trajectory:
+    def of_sensor(self, T_body_sensor: Pose) -> "Trajectory":
         """Poses of a sensor that is fixed to the body of these poses."""
         return Trajectory(tuple(pose @ T_body_sensor for pose in self.poses), self.times, self.where)
 
@@ -76,14 +74,16 @@ def read_poses(path: str | Path) -> Trajectory:
     """A file of KITTI rows (12 numbers) or TUM lines (t x y z qx qy qz qw); `#` starts a comment."""
     path = Path(path)
     table = read_table(path, (12, 8), "12 (KITTI 3x4 row) or 8 (TUM: t x y z qx qy qz qw)")
-    if table.shape[1] == 12:
-        return Trajectory(tuple(_pose(path, i, row) for i, row in enumerate(table)), None, str(path))
-    if np.any(np.diff(table[:, 0]) <= 0):
-        line = int(np.argmax(np.diff(table[:, 0]) <= 0)) + 2
-        raise InputError(
-            f"{path}: row {line}: time: found {table[line - 1, 0]:.6f}, expected later than the row before"
-        )
-    return Trajectory(tuple(_pose(path, i, row) for i, row in enumerate(table)), table[:, 0], str(path))
+    times = None if table.shape[1] == 12 else table[:, 0]
+    if times is not None and np.any(np.diff(times) <= 0):
+        line = int(np.argmax(np.diff(times) <= 0)) + 2
+        raise InputError(f"{path}: row {line}: time: found {times[line - 1]:.6f}, expected later than the row before")
+    poses = []
+    for number, row in enumerate(table, 1):
+        with errors_at(f"{path}: row {number}"):
+            is_matrix = len(row) == 12
+            poses.append(Pose.from_matrix(row.reshape(3, 4)) if is_matrix else Pose.from_quaternion(row[1:4], row[4:8]))
+    return Trajectory(tuple(poses), times, str(path))
 
 
 def given_poses(options: Mapping[str, Any], scans: Sized) -> Trajectory | None:
@@ -137,12 +137,3 @@ def read_calibration(path: Path) -> dict[str, NDArray[np.float64]]:
         except ValueError:
             continue
     return values
-
-
-def _pose(path: Path, index: int, row: Float64) -> Pose:
-    try:
-        if len(row) == 12:
-            return Pose.from_matrix(row.reshape(3, 4))
-        return Pose.from_quaternion(row[1:4], row[4:8])
-    except InputError as error:
-        raise InputError(f"{path}: row {index + 1}: {error}") from None

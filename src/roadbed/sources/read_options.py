@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a source is read: which scans, with which poses and mounting. Shared by all commands."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from math import radians
@@ -30,7 +28,8 @@ class ReadOptions:
 
     def open(self, location: str) -> Source:
         """The scans from `start` on, every `stride`-th, at most `frames`, with their poses and mounting."""
-        topic = {"odometry": self.odometry} if self._names_topic() else {}
+        names_topic = self.odometry is not None and self.odometry.startswith("/") and not Path(self.odometry).exists()
+        topic = {"odometry": self.odometry} if names_topic else {}
         source = open_source(location, self.kind, **topic)
         if not topic and self.odometry != ESTIMATED:  # the poses of a file are those of the whole source
             source = with_odometry(source, self.odometry)
@@ -38,7 +37,7 @@ class ReadOptions:
             raise InputError("--mounting and --height: expected one of them, found both")
         if (self.start, self.stride, self.frames, self.mounting) != (0, 1, None, None):
             source = part_of(source, self.start, self.stride, self.frames, self.T_vehicle_sensor())
-        if self.height is not None and _has_mounting(source):
+        if self.height is not None and not is_live(source) and source[0].T_vehicle_sensor is not None:
             raise InputError(f"{location}: --height: these scans have a mounting; --mounting replaces it")
         if self.odometry == ESTIMATED:
             source = with_odometry(source, ESTIMATED)
@@ -51,13 +50,6 @@ class ReadOptions:
         x, y, z, *angles = self.mounting
         roll, pitch, yaw = map(radians, angles)
         return Pose.from_euler(x, y, z, roll=roll, pitch=pitch, yaw=yaw)
-
-    def _names_topic(self) -> bool:
-        return self.odometry is not None and self.odometry.startswith("/") and not Path(self.odometry).exists()
-
-
-def _has_mounting(source: Source) -> bool:
-    return not is_live(source) and source[0].T_vehicle_sensor is not None
 
 
 def files_of(source: Source) -> list[str]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
+from functools import cache
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoints, entry_points
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +18,9 @@ from roadbed.sources.source import Source
 # The first class whose `matches` accepts a location opens it. Folder layouts come before single files.
 _BUILT_IN = {
     "simulator": "roadbed.sources.simulator:SimulatorSource",
-    "velodyne": "roadbed.sources.sensors.velodyne:VelodyneSource",
-    "ouster": "roadbed.sources.sensors.ouster_udp:OusterSource",
-    "hesai": "roadbed.sources.sensors.hesai_udp:HesaiSource",
+    "velodyne": "roadbed.sources.sensors.udp:VelodyneSource",
+    "ouster": "roadbed.sources.sensors.udp:OusterSource",
+    "hesai": "roadbed.sources.sensors.udp:HesaiSource",
     "semantickitti": "roadbed.sources.datasets.semantickitti:SemanticKittiSource",
     "kitti-raw": "roadbed.sources.datasets.kitti_raw:KittiRawSource",
     "rosbag": "roadbed.sources.bags.rosbag:RosbagSource",
@@ -45,7 +47,7 @@ def register(name: str, source: type[Source]) -> None:
 def registered() -> dict[str, type[Source]]:
     """Every source by name, in the order in which they are tried."""
     sources = dict(_ADDED)
-    for entry in entry_points(group="roadbed.sources"):
+    for entry in _entry_points(tuple(sys.path)):
         try:
             sources.setdefault(entry.name, entry.load())
         except Exception as error:  # a broken third-party package must not disable the other sources
@@ -56,6 +58,12 @@ def registered() -> dict[str, type[Source]]:
     return sources
 
 
+@cache
+def _entry_points(search_path: tuple[str, ...]) -> EntryPoints:
+    """Entry points of the packages on this path; cached, because a file of every installed package is read."""
+    return entry_points(group="roadbed.sources")
+
+
 def open_source(location: str | Path, source: str | None = None, **options: Any) -> Source:
     """Open a file, folder, bag or address; `source` names the kind where the path alone is ambiguous."""
     location = str(location)
@@ -64,7 +72,7 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
     if source is not None and source not in sources:
         raise InputError(f"source {source!r}: expected one of {', '.join(sources)}")
     try:
-        kind = sources[source] if source is not None else _matching(sources, path)
+        kind = sources[source] if source else next((kind for kind in sources.values() if kind.matches(path)), None)
         if kind is not None:
             if "of" in kind.accepts and "of" in in_location:  # a source that wraps another one
                 options.setdefault("of", open_source(in_location["of"]))
@@ -76,7 +84,3 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
     if path.lower().endswith(".e57"):
         raise InputError(f"{path}: E57 is not read; convert it to LAS with CloudCompare or pdal translate")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")
-
-
-def _matching(sources: dict[str, type[Source]], path: str) -> type[Source] | None:
-    return next((kind for kind in sources.values() if kind.matches(path)), None)

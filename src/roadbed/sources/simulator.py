@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated sequences as a source: `sim:city?sensor=hdl64e&frames=100&seed=3`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from pydantic import Field
@@ -49,7 +47,7 @@ class SimulatorSource(Source):
         self._latest: tuple[int, Scan, FrameTruth] | None = None
 
     @classmethod
-    def of(cls, sequence: SimulatedSequence) -> SimulatorSource:
+    def of(cls, sequence: "SimulatedSequence") -> Self:
         """A source for a sequence with a custom scene or custom sensors."""
         source = cls.__new__(cls)
         Source.__init__(source, f"sim:{sequence.scene.name}")
@@ -66,7 +64,7 @@ class SimulatorSource(Source):
     def __getitem__(self, index: int) -> Scan:
         return self._frame(index)[0]
 
-    def truth(self, index: int) -> FrameTruth:
+    def truth(self, index: int) -> "FrameTruth":
         """Labels, objects, elevation and occupancy of frame `index`."""
         return self._frame(index)[1]
 
@@ -78,10 +76,10 @@ class SimulatorSource(Source):
         )
 
     @property
-    def sequence(self) -> SimulatedSequence:
+    def sequence(self) -> "SimulatedSequence":
         return self._sequence
 
-    def _frame(self, index: int) -> tuple[Scan, FrameTruth]:
+    def _frame(self, index: int) -> tuple[Scan, "FrameTruth"]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self.location}: frame {index} of {len(self)}")
         index %= len(self)
@@ -90,7 +88,7 @@ class SimulatorSource(Source):
         return self._latest[1], self._latest[2]
 
 
-def _make_sequence(scene_name: str, options: SimulatorOptions) -> SimulatedSequence:
+def _make_sequence(scene_name: str, options: SimulatorOptions) -> "SimulatedSequence":
     from roadbed.simulate.motion import ODOMETRIES
     from roadbed.simulate.scenes import build_scene
     from roadbed.simulate.sensors import load_rig

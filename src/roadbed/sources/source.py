@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from functools import wraps
+from functools import cached_property, wraps
 from itertools import islice
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from roadbed.core.closing import Closing
 from roadbed.core.errors import InputError
@@ -16,6 +16,7 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.sources.location import parse_location
 
+T = TypeVar("T")
 _PER_SCAN = ("truth", "objects")  # methods of some sources that take the index of a scan
 
 
@@ -168,3 +169,35 @@ def close_source(source: Any) -> None:
     if callable(close):
         with suppress(Exception):
             close()
+
+
+class InOrder(Generic[T]):
+    """Access by index to what `begin()` yields, such as scans from packets, which are decoded from the start.
+
+    Reading in order is cheap, going back starts over.
+    """
+
+    def __init__(self, begin: Callable[[], Iterator[T]], where: str) -> None:
+        self._begin, self._where = begin, where
+        self._cursor: Iterator[T] = iter(())
+        self._next_index = -1
+
+    def __iter__(self) -> Iterator[T]:
+        return self._begin()
+
+    @cached_property
+    def _length(self) -> int:
+        return sum(1 for _ in self._begin())
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __getitem__(self, index: int) -> T:
+        index = range(len(self))[index]
+        if self._next_index < 0 or index < self._next_index:
+            self._cursor, self._next_index = self._begin(), 0
+        for item in self._cursor:
+            self._next_index += 1
+            if self._next_index == index + 1:
+                return item
+        raise InputError(f"{self._where}: scan {index}: the file ends before it, expected {len(self)} scans")

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coordinates in other units than metres: by the file's reference system where it has one, else by their extent."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

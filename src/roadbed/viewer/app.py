@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """The viewer: a web page that shows a source, served until it is stopped."""
 
+import socket
 from collections.abc import Iterable
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from secrets import token_urlsafe
-from typing import Any, Self
+from typing import Any
 
 from roadbed.config import Config
-from roadbed.io.web_guard import Guard, is_loopback, reachable_name
+from roadbed.core.closing import Closing
+from roadbed.core.errors import DeviceError, needs_extra
+from roadbed.io.web_guard import Guard, is_loopback, reachable_name, resolved
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
 from roadbed.viewer.scene import Scene, keep_above
-from roadbed.viewer.serving import start_server, without_banner
 from roadbed.viewer.tuning import Tuning
 
 HOST, PORT = "127.0.0.1", 8080
 
 
-class Viewer:
+class Viewer(Closing):
     """Serves a page that shows `source`, opened at `frame`; all connected browsers share one view.
 
     The page is served under its own address and the names of `allow_hosts`; other machines need the token.
@@ -38,7 +42,7 @@ class Viewer:
         frame: int = 0,
     ) -> None:
         self._token = "" if is_loopback(host) else token_urlsafe(16)
-        self._server, self._relay = start_server(host, port, Guard(host, allow_hosts, self._token))
+        self._server, self._relay = _start_server(host, port, Guard(host, allow_hosts, self._token))
         try:
             self._player = Player(source, config or Config(), occupancy)
             if frame:
@@ -100,12 +104,52 @@ class Viewer:
         self._stop_server()
 
     def _stop_server(self) -> None:
-        with without_banner():
+        with _without_banner():
             self._server.stop()
         self._relay.close()
 
-    def __enter__(self) -> Self:
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        self.close()
+def _start_server(host: str, port: int, guard: Guard) -> tuple[Any, Any]:
+    """viser's server at a random loopback address, and the relay in front of it that checks every request by `guard`.
+
+    viser has no hook for requests.
+    """
+    with needs_extra("viser", "view", "the viewer"):
+        import viser
+
+        from roadbed.io.web_relay import Relay, hidden_address
+    _check_port(host, port)
+    relay, behind = Relay(host, port, guard, "viser-v"), hidden_address()
+    try:
+        with _without_banner():
+            server = viser.ViserServer(host=behind, port=0, label="Roadbed", verbose=False)
+    except BaseException:
+        relay.abandon()
+        raise
+    relay.start((behind, server.get_port()), has_pages=True)
+    return server, relay
+
+
+def _without_banner() -> redirect_stdout[StringIO]:
+    """Suppress viser's start message."""
+    return redirect_stdout(StringIO())
+
+
+def _check_port(host: str, port: int) -> None:
+    """Raise an error that names a free port if this one is taken."""
+    if _is_free(host, port):
+        return
+    free = next((other for other in range(port + 1, port + 100) if _is_free(host, other)), None)
+    instead = f"try --port {free}" if free else "no other port nearby is free either"
+    raise DeviceError(f"port {port} on {host} is in use or not allowed: {instead}")
+
+
+def _is_free(host: str, port: int) -> bool:
+    family, kind, protocol, _, address = resolved(host, port)[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(address)
+        except OSError:
+            return False
+    return True

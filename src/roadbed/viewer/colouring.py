@@ -90,11 +90,15 @@ def _truth(scan: Scan, ground: GroundFrame) -> Coloured:
 
 
 def _scale(values: NDArray, low: float, high: float, name: str) -> Coloured:
+    """Numbers between `low` and `high` as colours; NaN gets the colour of the unknown."""
     from matplotlib import colormaps
     from matplotlib.colors import to_hex
 
-    stops = ", ".join(to_hex(colormaps["viridis"](k / 8)) for k in range(9))
+    viridis = colormaps["viridis"]
+    stops = ", ".join(to_hex(viridis(k / 8)) for k in range(9))
     bar = f'<div style="height:10px;border-radius:3px;background:linear-gradient(to right, {stops})"></div>'
     ends = f'<div style="display:flex;justify-content:space-between"><span>{low:g}</span>'
     ends += f"<span>{escape(name)}</span><span>{high:g}</span></div>"
-    return Coloured(palette.value_colours(values, low, high, "viridis"), bar + ends)
+    shares = np.clip((values.astype(np.float64) - low) / (high - low), 0, 1)
+    colours = np.where(np.isnan(shares)[:, None], palette.rgb(palette.UNKNOWN), viridis(shares, bytes=True)[:, :3])
+    return Coloured(colours, bar + ends)

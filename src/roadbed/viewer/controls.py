@@ -56,10 +56,8 @@ class Controls:
         self._steps.on_click(lambda event: self._player.step(int(event.target.value)))
         self._frame.on_update(self._on_user(lambda: self._player.seek(int(self._frame.value))))
         self._speed.on_update(self._on_user(lambda: self._player.set_speed(float(self._speed.value[:-1]))))
-        self._colour.on_update(self._on_user(lambda: self._display("colour", self._colour)))
-        self._point_size.on_update(self._on_user(lambda: self._display("point_size", self._point_size)))
-        for name, switch in self._switches.items():
-            switch.on_update(self._on_user(lambda name=name, switch=switch: self._display(name, switch)))
+        for name, control in {"colour": self._colour, "point_size": self._point_size, **self._switches}.items():
+            control.on_update(self._on_user(lambda name=name, control=control: self._display(name, control)))
         self._server.scene.on_click()(self._pick)
         for label, key, action in (
             ("Play or pause", "P", lambda: self._player.play(not self._player.playing)),

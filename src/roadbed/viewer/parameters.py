@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Le, Lt
 from pydantic.fields import FieldInfo
 
 from roadbed.config import Config
-from roadbed.config.base import Stage
+from roadbed.config.base import Stage, merged
 from roadbed.outputs.images.decoration import round_length
 
 # The most important ones, shown first; the others are in a folder.
@@ -65,13 +65,9 @@ def parameters(config: Config) -> list[Parameter]:
 
 def changed(config: Config, path: str, value: Any) -> Config:
     """The configuration with one value replaced, validated."""
-    values = config.model_dump()
-    at = values
-    *parents, last = path.split(".")
-    for name in parents:
-        at = at[name]
-    at[last] = value
-    return Config.parse(values, "tuning")
+    for name in reversed(path.split(".")):
+        value = {name: value}
+    return Config.parse(merged(config.model_dump(), value), "tuning")
 
 
 def value_at(config: Config, path: str) -> Any:

@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from roadbed.core.frames import Label
 from roadbed.core.geometry import Float64
-from roadbed.outputs.images.vehicle import height_at
+from roadbed.outputs.images.scene3d import height_at
 from roadbed.pipeline import Result
 
 

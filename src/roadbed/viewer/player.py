@@ -3,7 +3,6 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
@@ -11,14 +10,7 @@ from roadbed.config import Config
 from roadbed.viewer.runner import Runner, Shown
 from roadbed.viewer.scans import scans_of
 
-
-@dataclass(frozen=True)
-class _Task:
-    """A frame to process; with `long` after a longer history, in which velocities settle."""
-
-    index: int
-    config: Config
-    long: bool = False
+_Task = tuple[int, Config, bool]  # a frame to process; True: after a longer history, in which velocities settle
 
 
 class Player:
@@ -119,19 +111,17 @@ class Player:
                 due = started + pause / self._speed
                 self.shown = shown  # set after it was drawn, for those who wait for it
             except Exception as error:
-                self._fail(task.index, error)
+                self._fail(task[0], error)
 
     def _run(self, task: _Task) -> Shown | None:
-        if not task.long:
-            shown = self._runner.run(task.index, task.config, lambda: self._closed)
-            self._settle = shown is not None and not shown.settled
-            return shown
-        settled = self._runner.run_long(task.index, task.config, self._is_superseded)
-        self._settle = settled is None
-        return settled
-
-    def _is_superseded(self) -> bool:
-        return self._redo or self._playing or self._closed
+        index, config, long = task
+        if long:
+            settled = self._runner.run(index, config, lambda: self._redo or self._playing or self._closed, long=True)
+            self._settle = settled is None
+            return settled
+        shown = self._runner.run(index, config, lambda: self._closed)
+        self._settle = shown is not None and not shown.settled
+        return shown
 
     def _fail(self, index: int, error: Exception) -> None:
         """Report the error and stop playing; the next request continues."""
@@ -155,10 +145,10 @@ class Player:
         if not self._redo:
             idle = self._settle and not self._playing
             more = self.shown is not None and self.shown.past < self._target - first
-            return _Task(self._target, self._config, long=True) if idle and more else None
+            return (self._target, self._config, True) if idle and more else None
         self._redo = False
         self._target = min(max(self._target, first), last)
-        return _Task(self._target, self._config)
+        return self._target, self._config, False
 
 
 def _pause_between(earlier: Shown | None, later: Shown) -> float:

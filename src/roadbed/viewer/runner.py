@@ -38,24 +38,20 @@ class Runner:
         self._past = 0  # frames the pipeline saw before that
         self._before: tuple[int, int, dict[str, float]] | None = None  # index, requested history, scores
 
-    def run(self, index: int, config: Config, superseded: Superseded) -> Shown | None:
-        """Continue with the frame if it is the next one, else process the few frames before it first.
+    def run(self, index: int, config: Config, superseded: Superseded, *, long: bool = False) -> Shown | None:
+        """Continue with the frame if it is the next one, else process the few frames before it first; with `long`
+        always the many frames in which velocities settle.
 
         None if `superseded` meanwhile, which is checked before each scan.
         """
+        past = LONG_PAST if long else SHORT_PAST
         with suppress(_SupersededError):
-            result = self._continue(index, config)
+            result = None if long else self._continue(index, config)
             if result is None:
-                self._at = None
-                result = self._anew(index, config, SHORT_PAST, superseded)
-            return self._shown(index, config, result, SHORT_PAST, superseded)
-        return None
-
-    def run_long(self, index: int, config: Config, superseded: Superseded) -> Shown | None:
-        """The frame after a long history; None if superseded meanwhile."""
-        with suppress(_SupersededError):
-            result = self._anew(index, config, LONG_PAST, superseded)
-            return self._shown(index, config, result, LONG_PAST, superseded)
+                pipeline = Pipeline(config, occupancy=self._occupancy)
+                result, seen = self._after(pipeline, index, past, superseded)
+                self._keep(pipeline, index, config, seen)
+            return self._shown(index, config, result, past, superseded)
         return None
 
     def forget(self) -> None:
@@ -75,13 +71,6 @@ class Runner:
         self._at = None  # if this fails, the state of the pipeline is unknown
         result = self._pipeline(self._scans.get(index))
         self._keep(self._pipeline, index, config, self._past + 1)
-        return result
-
-    def _anew(self, index: int, config: Config, past: int, superseded: Superseded) -> Result:
-        """Process the frame with a new pipeline."""
-        pipeline = Pipeline(config, occupancy=self._occupancy)
-        result, seen = self._after(pipeline, index, past, superseded)
-        self._keep(pipeline, index, config, seen)
         return result
 
     def _after(self, pipeline: Pipeline, index: int, past: int, superseded: Superseded) -> tuple[Result, int]:

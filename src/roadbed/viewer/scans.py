@@ -6,27 +6,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.sources.source import close_source, is_live
 
 _LAST_WORD_S = 1.0  # a closed source may take this long to end
-
-
-class Scans(Protocol):
-    """Scans by number, for the player."""
-
-    live: bool
-    sequential: bool
-
-    def bounds(self) -> tuple[int, int]:
-        """First and last available number; last < first if there is none yet."""
-
-    def get(self, index: int) -> Scan: ...
-
-    def close(self) -> None: ...
 
 
 class RecordedScans:
@@ -42,6 +28,7 @@ class RecordedScans:
         self.get = lru_cache(maxsize=keep)(source.__getitem__)
 
     def bounds(self) -> tuple[int, int]:
+        """First and last available number."""
         return 0, self._length - 1
 
     def close(self) -> None:
@@ -81,6 +68,7 @@ class LiveScans:
             self._arrived()
 
     def bounds(self) -> tuple[int, int]:
+        """First and last number that is kept; last < first if there is none yet."""
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure
@@ -112,6 +100,9 @@ class LiveScans:
         self._thread.join(timeout=_LAST_WORD_S)
 
 
-def scans_of(source: Any, arrived: Callable[[], None]) -> RecordedScans | LiveScans:
+Scans = RecordedScans | LiveScans
+
+
+def scans_of(source: Any, arrived: Callable[[], None]) -> Scans:
     """Recorded where the source has a length, else live."""
     return LiveScans(source, arrived) if is_live(source) else RecordedScans(source)

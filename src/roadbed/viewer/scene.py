@@ -12,14 +12,22 @@ from numpy.typing import NDArray
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Float64, Grid
 from roadbed.outputs.images import palette
-from roadbed.outputs.images.scene3d import box_corners, surface_certainty
-from roadbed.outputs.images.vehicle import HEIGHT, LENGTH, WIDTH, surface_height
+from roadbed.outputs.images.scene3d import (
+    HEIGHT,
+    LENGTH,
+    WIDTH,
+    box_corners,
+    moving_cells,
+    on_surface,
+    surface_certainty,
+    surface_height,
+)
 from roadbed.pipeline import Result
 from roadbed.viewer.colouring import GRID_KEY, MOTION_KEY, SURFACE_KEY, coloured
 from roadbed.viewer.drape import before_tone_mapping, draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
-_MOST_LABELS = 30
+_MOST_ARROWS, _MOST_LABELS = 60, 30
 _SURFACE_LIFT, _GRID_LIFT = -0.12, -0.06  # m; a little lower than the points, which would sink in otherwise
 _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
@@ -57,7 +65,7 @@ class Scene:
         pose = result.ground.T_grid_vehicle
         self._scene.add_box(
             "/vehicle",
-            palette_rgb(palette.VEHICLE),
+            palette.rgb(palette.VEHICLE),
             dimensions=(LENGTH, WIDTH, HEIGHT),
             wxyz=(np.cos(pose.yaw / 2), 0.0, 0.0, np.sin(pose.yaw / 2)),
             position=(0.0, 0.0, HEIGHT / 2),
@@ -115,7 +123,7 @@ class Scene:
         if point is None or not np.isfinite(point).all():
             self._remove("/picked")
             return
-        self._scene.add_icosphere("/picked", radius=0.18, color=palette_rgb(palette.SURFACE), position=tuple(point))
+        self._scene.add_icosphere("/picked", radius=0.18, color=palette.rgb(palette.SURFACE), position=tuple(point))
 
     def _draw_cloud(self, result: Result) -> None:
         shown = coloured(self._display.colour, result.scan, result.ground)
@@ -135,25 +143,24 @@ class Scene:
 
     def _draw_surface(self, ground: GroundFrame) -> None:
         """The elevation as a red mesh, the more transparent the less certain."""
-        if not self._display.surface:
-            self._remove("/surface")
-            return
-        origin = ground.T_grid_vehicle.translation
-        image = surface_image(ground)
-        self._add_glb("/surface", draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True))
+        glb = b""
+        if self._display.surface:
+            origin, image = ground.T_grid_vehicle.translation, surface_image(ground)
+            glb = draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True)
+        self._set_glb("/surface", glb)
 
     def _draw_grid(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """The occupancy laid over the surface: one texel per cell, on a mesh of larger squares."""
-        if not self._display.grid:
-            self._remove("/grid")
-            return
-        colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
-        mesh, step = coarser(occupancy.grid, max(1, round(0.8 / occupancy.grid.spacing)))
-        image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
-        height = surface_height(ground, *mesh.mesh())
-        self._add_glb("/grid", draped_glb(mesh, height, image, ground.T_grid_vehicle.translation, _GRID_LIFT))
+        glb = b""
+        if self._display.grid:
+            colours = palette.occupancy_colours(occupancy)
+            mesh, step = coarser(occupancy.grid, max(1, round(0.8 / occupancy.grid.spacing)))
+            image = before_tone_mapping(colours[: mesh.rows * step, : mesh.columns * step])
+            height = surface_height(ground, *mesh.mesh())
+            glb = draped_glb(mesh, height, image, ground.T_grid_vehicle.translation, _GRID_LIFT)
+        self._set_glb("/grid", glb)
 
-    def _add_glb(self, name: str, glb: bytes) -> None:
+    def _set_glb(self, name: str, glb: bytes) -> None:
         if glb:
             self._scene.add_glb(name, glb, cast_shadow=False, receive_shadow=False)
         else:
@@ -163,21 +170,18 @@ class Scene:
         self._draw_arrows(ground, occupancy)
         self._draw_objects(ground, occupancy)
 
-    def _draw_arrows(self, ground: GroundFrame, occupancy: OccupancyFrame, most: int = 60) -> None:
+    def _draw_arrows(self, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
         """One second of travel of moving cells."""
-        rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
-        if not (self._display.arrows and len(rows)):
+        cells, velocity = moving_cells(occupancy, _MOST_ARROWS)
+        if not (self._display.arrows and len(cells)):
             self._remove("/arrows")
             return
-        chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
-        rows, columns = rows[chosen], columns[chosen]
-        start = np.column_stack([occupancy.grid.x[columns], occupancy.grid.y[rows], np.zeros(len(rows))])
-        start[:, 2] = surface_height(ground, start[:, 0], start[:, 1]) + 0.4
-        end = start + np.column_stack([occupancy.velocity[rows, columns], np.zeros(len(rows))])
+        start = on_surface(ground, cells, 0.4)
+        end = start + np.column_stack([velocity, np.zeros(len(cells))])
         self._scene.add_arrows(
             "/arrows",
             np.stack([start, end], 1) - ground.T_grid_vehicle.translation,
-            palette_rgb(palette.VEHICLE),
+            palette.rgb(palette.VEHICLE),
             shaft_radius=0.06,
             head_radius=0.18,
             head_length=0.5,
@@ -189,23 +193,20 @@ class Scene:
         origin = ground.T_grid_vehicle.translation
         edges = []
         for item in objects:
-            base = np.column_stack([box_corners(item), np.zeros(4)])
-            base[:, 2] = surface_height(ground, base[:, 0], base[:, 1])
+            base = on_surface(ground, box_corners(item))
             top = base + np.array([0, 0, _BOX_HEIGHT])
             edges += [np.stack([base, np.roll(base, -1, 0)], 1), np.stack([top, np.roll(top, -1, 0)], 1)]
             edges.append(np.stack([base, top], 1))
         if edges:
-            black = np.array(palette_rgb(palette.VEHICLE), np.uint8)
-            self._scene.add_line_segments(
-                "/objects", np.concatenate(edges) - origin, black, thickness=2.5, thickness_units="screen"
-            )
+            lines, black = np.concatenate(edges) - origin, palette.rgb(palette.VEHICLE)
+            self._scene.add_line_segments("/objects", lines, black, thickness=2.5, thickness_units="screen")
         else:
             self._remove("/objects")
         shown = objects[:_MOST_LABELS]
         for number, item in enumerate(shown):
             text = f"{item.id}: {np.hypot(*item.velocity):.1f} m/s"
-            z = float(surface_height(ground, item.position[:1], item.position[1:])[0]) + 2.0
-            self._scene.add_label(f"/label/{number}", text, position=(*(item.position - origin[:2]), z - origin[2]))
+            (above,) = on_surface(ground, item.position[None], 2.0) - origin
+            self._scene.add_label(f"/label/{number}", text, position=tuple(above))
         for number in range(len(shown), self._labels):
             self._remove(f"/label/{number}")
         self._labels = len(shown)
@@ -233,11 +234,6 @@ def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
     image[..., :3] = before_tone_mapping(palette.rgb(palette.SURFACE))
     image[..., 3] = 255 * strength * certainty
     return image
-
-
-def palette_rgb(colour: str) -> tuple[int, int, int]:
-    red, green, blue = palette.rgb(colour).tolist()
-    return red, green, blue
 
 
 def _in_page(ground: GroundFrame) -> Float64:

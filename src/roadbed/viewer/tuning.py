@@ -6,7 +6,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from roadbed.config import Config
 from roadbed.core.errors import ConfigError
 from roadbed.viewer.colouring import box, warning
 from roadbed.viewer.parameters import FIRST, Parameter, changed, parameters, value_at
@@ -107,7 +106,3 @@ class Tuning:
 
     def _say(self, content: str) -> None:
         self._message.content = box(content) if content else ""
-
-    @property
-    def config(self) -> Config:
-        return self._player.config

@@ -20,9 +20,8 @@ from roadbed.ground.stcrf.motion.motion_cpu import planes_of
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.fusion.fuse_cpu import unite
 from roadbed.occupancy.objects.arrays import MovingLayers
-from roadbed.occupancy.objects.clusters import ClusterFinder
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
-from roadbed.occupancy.objects.tracker import ObjectTracker
+from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
 from roadbed.outputs.images.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source

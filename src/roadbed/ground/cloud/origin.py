@@ -5,8 +5,6 @@ Only clouds that a scan's start would get wrong are looked at: the ground below 
 away, or much of the cloud lies beyond the lattice.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

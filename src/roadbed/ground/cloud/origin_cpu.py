@@ -2,8 +2,6 @@
 # mypy: ignore-errors
 """Kernels of the origin test: points per box, and points behind others in the same direction. Points are (3, N)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

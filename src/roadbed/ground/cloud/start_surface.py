@@ -4,13 +4,12 @@
 The filter then sees heights over this surface, so that its level start lies near the ground everywhere.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64
@@ -129,19 +128,10 @@ def _seeds(low: Float64, size: float) -> NDArray[np.bool_]:
 
 
 def _slide(values: Float64, radius: int, pick: np.ufunc, empty: float) -> Float64:
-    """Minimum or maximum in a square window around each cell, in steps of at most 3 cells: windows add up."""
+    """Minimum or maximum in a square window around each cell; `empty` beyond the border."""
+    values = np.pad(values, radius, constant_values=empty)
     for axis in (0, 1):
-        left = radius
-        while left > 0:
-            step = min(left, 3)
-            width = [(0, 0), (0, 0)]
-            width[axis] = (step, step)
-            padded = np.pad(values, width, constant_values=empty)
-            length = values.shape[axis]
-            values = np.take(padded, range(length), axis)
-            for shift in range(1, 2 * step + 1):
-                values = pick(values, np.take(padded, range(shift, shift + length), axis))
-            left -= step
+        values = pick.reduce(sliding_window_view(values, 2 * radius + 1, axis), axis=-1)
     return values
 
 

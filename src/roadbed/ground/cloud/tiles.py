@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground of a cloud without a sensor: the engine of a scan on overlapping tiles, over a start surface."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from time import perf_counter
@@ -138,10 +136,7 @@ class CloudGround:
         x, y, z = usable[there].T
         corner = grid.x0 + (tile.column - 0.5) * grid.spacing, grid.y0 + (tile.row - 0.5) * grid.spacing
         over = np.stack([x - corner[0], y - corner[1], z - surface.at(x, y)], axis=1).astype(np.float32)
-        given = FrameInput(over, Placement(np.eye(3), np.zeros(3), 0.0), _NOWHERE, 0.0)
-        self._engine.start(given)
-        found = self._engine.output(given)
-        self._engine.complete({})
+        found = self._engine.frame(FrameInput(over, Placement(np.eye(3), np.zeros(3), 0.0), _NOWHERE, 0.0))
         to, used = chosen[there[is_used]], is_used
         output.label[to] = found.label[used]
         output.ground_probability[to] = found.ground_probability[used]

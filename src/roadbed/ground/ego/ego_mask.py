@@ -7,8 +7,6 @@ ground method on an accelerator searches the points there (`query`). Other scans
 they would have to be downloaded first.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Any
 
@@ -43,7 +41,8 @@ class EgoMask:
     """Finds the points of a scan on the ego vehicle; `box` is its known extent, None while it is unknown."""
 
     def __init__(self, config: VehicleConfig, backend: Any) -> None:
-        self.config, self._memory = config, _PinnedPoints(backend)
+        self.config, self._backend = config, backend
+        self._pinned: Float32 = np.empty((0, 3), np.float32)  # host memory that uploads fastest, for one scan at a time
         self.reset()
 
     def reset(self) -> None:
@@ -73,7 +72,9 @@ class EgoMask:
 
     def removed(self, scan: Scan, mask: NDArray[np.bool_] | None) -> Scan:
         """The scan with masked points as missing returns, in memory that the next scan reuses."""
-        return without(scan, mask, self._memory)
+        if mask is not None and len(mask) > len(self._pinned):
+            self._pinned = self._backend.host_array((len(mask) + len(mask) // 4, 3), np.float32)
+        return without(scan, mask, self._pinned)
 
     def update(self, scan: Scan, T_vehicle_sensor: Pose, occupied: NDArray[np.bool_] | None = None) -> None:
         """Store the sensor's pose, and update the box from a scan or from occupied cells that an accelerator found."""
@@ -123,27 +124,14 @@ class EgoMask:
         )
 
 
-def without(scan: Scan, mask: NDArray[np.bool_] | None, memory: _PinnedPoints | None = None) -> Scan:
+def without(scan: Scan, mask: NDArray[np.bool_] | None, memory: Float32 | None = None) -> Scan:
     """The scan with masked points as missing returns, which every method labels unknown; points are in `memory`."""
     if mask is None:
         return scan
     given = to_host(scan.points) if lies_on_device(scan.points) else scan.points
-    points = np.empty_like(given) if memory is None else memory.like(given)
+    points = np.empty_like(given) if memory is None else memory[: len(given)]
     parallel_for(copy_without, len(mask), given, mask, points, grain=_GRAIN)
     return scan.with_points(points)
-
-
-class _PinnedPoints:
-    """Pinned host memory for the points of one scan at a time: it uploads fastest."""
-
-    def __init__(self, backend: Any) -> None:
-        self._backend = backend
-        self._held: Float32 = np.empty((0, 3), np.float32)
-
-    def like(self, points: Float32) -> Float32:
-        if len(points) > len(self._held):
-            self._held = self._backend.host_array((len(points) + len(points) // 4, 3), np.float32)
-        return self._held[: len(points)]
 
 
 def _limits(box: BodyConfig) -> tuple[float, ...]:

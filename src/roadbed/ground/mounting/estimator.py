@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates the extrinsics of a sensor from the lowest returns around it; over a sequence their median is kept."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -17,7 +15,6 @@ from roadbed.core.geometry import Float32, Pose, rotation_to_level
 from roadbed.ground.mounting.level_surfaces import (
     Level,
     axis_up_instead,
-    describe,
     floor_and_table,
     level_surfaces,
     thinned,
@@ -250,7 +247,8 @@ class MountingEstimator:
         return found.T_level_sensor @ points if self.config.tilt != (None, None) else points
 
     def _surfaces(self, found: _Fit, points: Float32) -> str:
-        return f"level surfaces around the sensor: {describe(level_surfaces(self._nearly_level(found, points)))}"
+        levels = ", ".join(map(str, level_surfaces(self._nearly_level(found, points))))
+        return f"level surfaces around the sensor: {levels or 'none'}"
 
     def _search(self, points: Float32) -> _Fit:
         """The plane below a nearly level sensor; where its quality is low, the best of the candidate frames."""

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Level surfaces around a sensor (floor, table, ceiling), and whether a plane among them can be the ground."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -145,11 +143,6 @@ def why_not_ground(points: Float32) -> str:
     if np.count_nonzero(columns(height < -_BELOW)) > limit:
         return "many returns lie below that plane"
     return ""
-
-
-def describe(levels: list[Level]) -> str:
-    """For a message: 0.75 m below (3.1 m2), 2.40 m above (9.0 m2)."""
-    return ", ".join(map(str, levels)) or "none"
 
 
 def thinned(points: Float32, most: int = _POINTS) -> Float32:

@@ -5,8 +5,6 @@ RANSAC over planes through random triples of points, once per orientation of the
 again in each candidate frame.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

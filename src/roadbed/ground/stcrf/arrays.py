@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of the CPU kernels. x and y of points are relative to their node, heights to the base height."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +26,7 @@ class ActiveNodes(NamedTuple):
     row: Int32  # (rows + 1,)
 
     @classmethod
-    def none(cls, rows: int, columns: int) -> ActiveNodes:
+    def none(cls, rows: int, columns: int) -> Self:
         """An empty list with room for all nodes."""
         return cls(np.zeros(rows * columns, np.int32), np.zeros(rows + 1, np.int32))
 
@@ -45,7 +43,7 @@ class Runs(NamedTuple):
     of_block: Int32  # (blocks,) first run of each block of the scan
 
     @classmethod
-    def of(cls, points: int, slices: int, block: int) -> Runs:
+    def of(cls, points: int, slices: int, block: int) -> Self:
         """Arrays for the runs of `points` points."""
         first, node, position = np.empty((3, points + slices), np.int32)
         return cls(first, node, position, np.empty(-(-points // block), np.int32))

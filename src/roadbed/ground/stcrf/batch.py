@@ -3,6 +3,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import TypeVar
 
 from roadbed.config import Config
@@ -41,11 +42,6 @@ class BatchStcrf:
 
 
 def _groups(items: Iterable[T]) -> Iterator[list[T]]:
-    group: list[T] = []
-    for item in items:
-        group.append(item)
-        if len(group) == _SLOTS:
-            yield group
-            group = []
-    if group:
+    remaining = iter(items)
+    while group := list(islice(remaining, _SLOTS)):
         yield group

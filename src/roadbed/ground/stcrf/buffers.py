@@ -7,14 +7,13 @@ from functools import partial
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.ground.stcrf.model import FRAME
+from roadbed.ground.stcrf.model import FIT_GROUPS, FRAME
 from roadbed.ground.stcrf.programs import CURSORS, SPARE, tally_words
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.runtime.backend import Backend, Output
 from roadbed.runtime.device_errors import check_points
 
 _BYTES_PER_POINT = 12 + 16 + 4 + 16 + 10
-FIT_GROUPS = 32  # work-groups of a fit to the prior surface
 FIT_SUMS = 11
 
 
@@ -44,7 +43,7 @@ class Buffers:
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.node_classes = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)
-        self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(3 * slots, np.int32)
+        self.sample_counts, self.samples_found = zeros(slots * nodes, np.int32), zeros(2 * slots, np.int32)
         self.fit_parts = [zeros(slots * FIT_GROUPS * FIT_SUMS, np.float32) for _ in range(2)]  # of even and odd steps
         self.fit = backend.output((slots, 6), np.float32)
         self._next: tuple[Sequence[str], list[Output]] = ((), [])  # host arrays allocated for the next frame

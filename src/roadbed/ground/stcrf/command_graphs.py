@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.ground.stcrf.buffers import FIT_GROUPS, Buffers
-from roadbed.ground.stcrf.model import EARLY_SIGMA_UP, FIT_SIGMAS
+from roadbed.ground.stcrf.buffers import Buffers
+from roadbed.ground.stcrf.model import EARLY_SIGMA_UP, FIT_GROUPS, FIT_SIGMAS
 from roadbed.ground.stcrf.programs import GROUP, EmLayout, exponent, fine_program, selects
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import lattice_of
@@ -178,28 +178,19 @@ class CommandGraphs:
                 self._launch("classify_nodes", over_nodes, b.tallies, b.row_sums, state, b.segments, b.node_classes),
                 self._launch("decide", over_points, *decide),
             ]
-        outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
-        components = (("join_clean", b.clean), ("count_clean", b.doubts, b.clean, b.clean_sizes))
+        seen_only, doubts = self._ground.uses("seen_only"), (b.doubts, b.clean, b.clean_sizes)
         states = b.states[1], b.states[0]  # before and after the last iteration of the EM
-        find_clean = (
-            "find_clean",
-            b.surface,
-            b.seen,
-            *states,
-            b.expected,
-            b.reported,
-            b.doubts,
-            b.clean,
-            b.clean_sizes,
-        )
-        reported = b.reported if self._ground.uses("seen_only") else b.surface
-        if self._ground.uses("seen_only"):
-            launches += [
-                replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="components")
-                for kernel, *arguments in (find_clean, *(components if self._ground.uses("small_components") else ()))
-            ]
-        nodes = b.surface, reported, b.seen, b.doubts, b.clean, b.clean_sizes
+        find_clean = "find_clean", b.surface, b.seen, *states, b.expected, b.reported, *doubts
+        components: list[tuple[Any, ...]] = [find_clean] if seen_only else []
+        if seen_only and self._ground.uses("small_components"):
+            components += [("join_clean", b.clean), ("count_clean", *doubts)]
+        launches += [
+            replace(self._launch(kernel, self._over_rows, b.frames, *arguments), phase="components")
+            for kernel, *arguments in components
+        ]
+        nodes = b.surface, b.reported if seen_only else b.surface, b.seen, *doubts
         given = (b.frames, b.located, *nodes, b.tallies, b.non_ground, b.decisions)
+        outputs = (b.label.buffer, b.probability.buffer, b.height.buffer, b.layers.buffer)
         return [*launches, self._launch("label", over_points, *given, *outputs, capacity)]
 
     def _motion(self) -> list[Launch]:
@@ -213,11 +204,13 @@ class CommandGraphs:
         sample = (b.frames, b.input_buffer, b.non_ground, b.priors, *samples, capacity)
         launches = [self._launch("sample_residuals", (2 * self._backend.device.units, GROUP), *sample)]
         fitting = GROUP if self._backend.device.lanes > 1 else 1
-        fit = (b.frames, *samples, *b.fit_parts, b.fit.buffer)
+        before, parts = b.fit_parts
         for k, sigma in enumerate(FIT_SIGMAS):
-            step = (*fit, np.float32(exponent(sigma)), np.int32(k), capacity)
+            before, parts = parts, before
+            step = (*samples, before, parts, np.float32(exponent(sigma)), np.int32(k), capacity)
             launches.append(self._launch("fit_tilt", (FIT_GROUPS, fitting), *step))
-        return launches
+        correct = (b.frames, *samples, parts, b.fit.buffer, capacity)
+        return [*launches, self._launch("correct_pose", (1, fitting), *correct)]
 
 
 def order_of(launches: Sequence[Launch]) -> PhaseOrder:

@@ -9,15 +9,7 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
-from roadbed.ground.engine import (
-    Alignment,
-    FrameInput,
-    FrameOutput,
-    Misalignment,
-    Rolled,
-    Turned,
-    Vehicle,
-)  # fmt: skip
+from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, Rolled, Turned, Unaligned, Vehicle
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
@@ -105,7 +97,7 @@ class StcrfCpu:
         self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
         self._warm = self._single_thread = False  # this frame uses the prior, and is computed by this thread only
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
-        self._started: tuple[FrameInput, Alignment | None]
+        self._started: FrameInput
         self._timings: dict[str, float] = {}
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
         self._grow(0)
@@ -126,20 +118,21 @@ class StcrfCpu:
         self.start(given)
         return self.output(given)
 
-    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+    def start(self, given: FrameInput, unaligned: Unaligned | None = None) -> None:
         """The CPU computes when it is asked for results."""
-        self._started, self._timings = (given, alignment), {}
+        self._started, self._timings = given, {}
 
     def misalignment(self) -> Misalignment | None:
-        given, alignment = self._started
-        assert alignment is not None
         with timed(self._timings, "align"):
-            return self._misalignment(given, alignment.radius)
+            return self._misalignment(self._started)
 
     def output(self, given: FrameInput) -> FrameOutput:
         timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._single_thread = given.warm, count < _POINTS
+        self._sensor = given.placement.translation.astype(F)
+        if given.sensors > 1:
+            self._sensor[2] = np.inf  # no plane passes over several sensors
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -294,7 +287,8 @@ class StcrfCpu:
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
         if uses("seen_only") and uses("small_components"):
             unknown = rules.scale / rules.height_information
-            drop_small_components(model.SMALL_COMPONENT, rules.largest_variance, unknown, *layers)
+            limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
+            drop_small_components(*limits, fine.active_columns, *layers)
         if uses("seen_only") and uses("neighbour_disagreement"):
             compute_variance(fine.active_columns, self._evidence, rules, variance)
         return elevation, slope, variance
@@ -304,8 +298,8 @@ class StcrfCpu:
         fine = self._fine
         if self.config.uses("seen_only"):
             self._carry_outside()
-            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, self._warm, fine.prior_ends, fine.prior_mean
-            parallel_for(keep_seen, fine.shape.rows, *seen, grain=self._grain)
+            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, self._warm, self._sensor, fine.shape.spacing
+            parallel_for(keep_seen, fine.shape.rows, *seen, fine.prior_ends, fine.prior_mean, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
         self._carries = self._coarse is not None
@@ -360,8 +354,8 @@ class StcrfCpu:
             raise_base(fine.prior, motion.climb)
             fine.prior_mean[:, 0] -= F(motion.climb)
 
-    def _misalignment(self, given: FrameInput, radius: float) -> Misalignment | None:
-        """How the scan lies over the prior surface within `radius` m; None where too little of it is known."""
+    def _misalignment(self, given: FrameInput) -> Misalignment | None:
+        """How the scan lies over the prior surface around the sensor; None where too little of it is known."""
         fine, points, placement = self._fine, given.points, given.placement
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
@@ -371,7 +365,7 @@ class StcrfCpu:
         samples = Samples(self._samples, self._sample_nodes, self._sample_counts)
         turn, move = placement.rotation.astype(F, "C"), placement.translation.astype(F)
         scan, prior = (points, left_out, alignment_stride(len(points))), (fine.prior, fine.prior_mean)
-        n, over = sample_residuals(*scan, turn, move, fine.shape, F(radius), *prior, samples)
+        n, over = sample_residuals(*scan, turn, move, fine.shape, F(model.ALIGNMENT_RADIUS), *prior, samples)
         lift, slope_x, slope_y, share = fit_tilt(samples, n)
         if over >= model.FEWEST_SAMPLES and n < model.SMALLEST_OVERLAP * F(over):
             return Misalignment(lift, slope_x, slope_y, n / over, fits=False)

@@ -14,7 +14,6 @@ from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask_device import EgoMaskDevice
 from roadbed.ground.engine import (
-    Alignment,
     EgoQuery,
     FrameInput,
     FrameOutput,
@@ -24,6 +23,7 @@ from roadbed.ground.engine import (
     Rolled,
     SensorViews,
     Turned,
+    Unaligned,
 )  # fmt: skip
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.buffers import Buffers
@@ -83,14 +83,14 @@ class StcrfDevice:
         self.complete(output.timings)
         return output
 
-    def start(self, given: FrameInput, alignment: Alignment | None = None) -> None:
+    def start(self, given: FrameInput, unaligned: Unaligned | None = None) -> None:
         self._timings, self._started_warm, self._pose_known = {}, given.warm, False
         with timed(self._timings, "upload"):
             self._describe(given, 0)
-            if alignment is not None:
-                self._describe_alignment(alignment)
+            if unaligned is not None:
+                self._describe_alignment(unaligned)
         with timed(self._timings, "queue"):
-            self._queue(given.warm, alignment is not None)
+            self._queue(given.warm, unaligned is not None)
 
     def misalignment(self) -> Misalignment | None:
         with timed(self._timings, "align"):
@@ -254,11 +254,11 @@ class StcrfDevice:
             mask, start = excluded.view(np.uint8), slot * self._buffers.capacity
             self.backend.upload(mask, self._buffers.non_ground, start)
 
-    def _describe_alignment(self, alignment: Alignment) -> None:
+    def _describe_alignment(self, unaligned: Unaligned) -> None:
         """How the scan of slot 0 is aligned with the prior surface."""
         record = self._records[0]
-        record.stride, record.reach = alignment_stride(record.count), alignment.radius
-        left = np.array((*alignment.poses, alignment.trust))
+        record.stride, record.reach = alignment_stride(record.count), model.ALIGNMENT_RADIUS
+        left = np.array((*unaligned, model.ALIGNMENT_TRUST))
         for part in self._unaligned:
             part[:] = left
             left -= part

@@ -19,7 +19,7 @@ from roadbed.core.timing import timed
 from roadbed.ground.cloud.origin import why_no_origin
 from roadbed.ground.cloud.tiles import CloudGround, engine_config
 from roadbed.ground.ego.ego_mask import EgoMask
-from roadbed.ground.engine import Alignment, EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
+from roadbed.ground.engine import EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented, Started
 from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
@@ -27,7 +27,6 @@ from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
 from roadbed.ground.visibility.applies import applies_to, resolves_faces, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
-from roadbed.ground.visibility.device import can_find
 from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.mapping.tile_store import TileStore
@@ -42,7 +41,7 @@ class _Frame:
     mounting: Mounting
     pose: GridPose
     given: FrameInput
-    alignment: Alignment | None
+    aligns: bool  # with the prior surface
     kept: bool  # its surface becomes the prior
     ego_mask: NDArray[np.bool_] | None
     diagnostics: list[str]
@@ -63,16 +62,14 @@ class Stcrf:
         self.config, self.backend = config, backend
         self.engine = _engine(config, backend, outputs, fields)
         self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
-        self._device_filters = not isinstance(backend, CpuBackend) and can_find(VisibilityModel())
+        self._on_cpu = isinstance(backend, CpuBackend)
         long_term_map = _long_term_map(config, map_folder)
         self._grid = GridTracker(config, self.engine, long_term_map)
         # A map keeps the given poses: scans aligned to the surface before them would drift from the world together.
         self._aligns = config.ground.uses("alignment") and long_term_map is None
         self._timeline = Timeline(config.timeline.limits)
         self._mountings = Mountings(config.ground.mounting)
-        self._no_ego = EgoMask(
-            VehicleConfig(find_body=False), backend
-        )  # for scans whose ego points are removed already
+        self._no_ego = EgoMask(VehicleConfig(find_body=False), backend)  # for scans without ego points
 
     def start(self, scan: Scan, moving: Moving | None, ego: EgoMask) -> Started:
         if scan.has_origin is False:
@@ -92,10 +89,10 @@ class Stcrf:
             diagnostics.extend(moment.diagnostics)
             pose, warm = self._grid.follow(T_world_vehicle, mounting, moment)
             given = self._input(scan, mounting, pose, moving, warm, excluded)
-        alignment = pose.alignment() if warm and self._aligns else None
-        self.engine.start(given, alignment)
+        aligns = warm and self._aligns
+        self.engine.start(given, pose.unaligned() if aligns else None)
         kept = moment.link in (Link.FIRST, Link.NEXT)
-        frame = _Frame(mounting, pose, given, alignment, kept, ego_mask, diagnostics, timings)
+        frame = _Frame(mounting, pose, given, aligns, kept, ego_mask, diagnostics, timings)
         return Started(mounting, partial(self._result, frame))
 
     def _cloud(self, scan: Scan, why: str = "") -> Started:
@@ -128,11 +125,11 @@ class Stcrf:
 
     def _align(self, frame: _Frame) -> None:
         """Correct the pose by the misalignment; a scan that does not fit the prior surface starts cold."""
-        if frame.alignment is None:
+        if not frame.aligns:
             return
         found, warm = self.engine.misalignment(), True
         if found is not None and found.fits:
-            frame.pose = frame.pose.corrected(found, frame.alignment.trust)
+            frame.pose = frame.pose.corrected(found)
         elif found is not None:
             near = f"{100 * found.share:.0f} % of its points near it"
             frame.diagnostics.append(f"scan does not fit the prior surface ({near}): started cold")
@@ -147,14 +144,11 @@ class Stcrf:
 
         Where the host reads the points, to estimate the mounting or for the occlusion filter, they are removed first.
         """
-        filtered_by_host = applies_to(scan, self._visibility) and not self._device_filters
-        if filtered_by_host or self._mountings.reads(scan):
-            mask = ego.mask(scan)
-            return ego.removed(scan, mask), mask, None
-        if isinstance(self.backend, CpuBackend):
-            mask = ego.mask(scan)
-            return scan, mask, mask
-        return scan, None, ego.query(scan)
+        host_reads = self._mountings.reads(scan) or (self._on_cpu and applies_to(scan, self._visibility))
+        if not (host_reads or self._on_cpu):
+            return scan, None, ego.query(scan)
+        mask = ego.mask(scan)
+        return (ego.removed(scan, mask), mask, None) if host_reads else (scan, mask, mask)
 
     def _complete(self, output: FrameOutput, kept: bool, timings: dict[str, float]) -> None:
         """Wait for a scan; the surface of a `kept` one becomes the prior."""
@@ -200,7 +194,7 @@ class Stcrf:
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase or kernel for one scan alone."""
         alone = replace(scan, T_world_sensor=None)
-        if isinstance(self.backend, CpuBackend):
+        if self._on_cpu:
             return dict(self._completed(alone)[1].timings)
         mounting = self._mountings.of(alone).mounting
         return self.engine.profile(self._input(scan, mounting, self._grid.single(mounting)))
@@ -222,11 +216,11 @@ class Stcrf:
         warm: bool = False,
         ego: NDArray[np.bool_] | EgoQuery | None = None,
     ) -> FrameInput:
-        """Input of a frame; the occlusion filter runs here for low sensors and for an engine that cannot run it."""
+        """Input of a frame; the occlusion filter runs here for low sensors and on the CPU."""
         moving_mask = None if moving is None else pose.mask(*moving)
         views = views_of(scan, mounting.T_vehicle_sensor, self._visibility)
         raised = self._raised(scan, mounting)
-        if raised is None and (views is None or self._device_filters):
+        if raised is None and (views is None or not self._on_cpu):
             exclude = Exclusion(ego, views)
         else:
             found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())

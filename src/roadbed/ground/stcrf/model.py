@@ -74,6 +74,8 @@ KNOWN_PRIOR = _F(0.05)  # effective points from which a prior knows a node
 ENOUGH_PRIOR = 0.2  # share of the nodes with points that the prior must know for a few iterations to be enough
 STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node to stay as prior
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
+# Ground is seen from above: a plane that passes over the sensor, by so many m and m per m of range, is a ceiling's.
+CEILING_HEIGHT, CEILING_SLOPE = _F(1.0), _F(0.1)
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
 POINT_NOISE = _F(information.POINT_NOISE)
@@ -117,6 +119,7 @@ FARTHEST_SAMPLE = _F(1)  # m from the prior surface
 NEAR_SAMPLE = _F(0.1)  # m, samples that lie on the surface
 FIT_SIGMAS = (0.3, 0.15, 0.1, 0.05, 0.05)  # m, one per step
 FIT_STEPS = len(FIT_SIGMAS)
+FIT_GROUPS = 32  # work-groups of a step on accelerators
 SMALLEST_FIT = 0.3  # share of the samples on the surface from which a scan fits it
 SMALLEST_OVERLAP = _F(0.2)  # share of the points over firm nodes that must be samples: else the prior is wrong
 LARGEST_LIFT, LARGEST_TILT = 0.7, 0.1  # m and slope that are corrected

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device programs of the STCRF: their kernel files and compile-time definitions."""
 
-from __future__ import annotations
-
 import math
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from roadbed.config import Config
 from roadbed.core.errors import ConfigError
@@ -40,7 +38,7 @@ class EmLayout(NamedTuple):
     size: int = GROUP
 
     @classmethod
-    def of(cls, device: Device, rows: int, columns: int, limit: int) -> EmLayout:
+    def of(cls, device: Device, rows: int, columns: int, limit: int) -> Self:
         """`limit`: the largest number of points per node, or 0. Two groups per compute unit run at a time; groups for
         nodes of few points may exceed that, because they end soon."""
         if device.lanes > 1:

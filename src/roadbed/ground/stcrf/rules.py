@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The labelling rules of a configuration, for kernels."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -41,7 +39,7 @@ class LabelRules(NamedTuple):
     vote: bool
 
     @classmethod
-    def of(cls, config: Config) -> LabelRules:
+    def of(cls, config: Config) -> Self:
         ground, labels, f = config.ground, config.ground.labels, np.float32
         return cls(
             around=any(ground.uses(rule) for rule in _USE_SURROUNDINGS),

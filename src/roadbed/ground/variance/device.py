@@ -10,7 +10,7 @@ from roadbed.core.timing import timed
 from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
 from roadbed.ground.variance.model import FRAME, GROUP, SIZE_CLASSES, TILE, lattice_of, program
-from roadbed.runtime.backend import Backend, Output
+from roadbed.runtime.backend import Backend
 from roadbed.runtime.device_errors import check_points
 from roadbed.runtime.graphs import Launch
 
@@ -42,8 +42,8 @@ class VarianceDevice:
         self._input_buffer = self.backend.input_buffer((capacity, 3), np.float32)
         self._cell_and_rank, self._heights = zeros(2 * capacity, np.int32), zeros(capacity, np.float32)
         self._grouped = zeros(2 * capacity, np.float32)  # padded to powers of two: less than twice the points
-        self._label = output((1, capacity), np.uint8)
-        self._probability, self._height = output((1, capacity), np.float32), output((1, capacity), np.float32)
+        # Label, probability and height.
+        self._per_point = [output((1, capacity), kind) for kind in (np.uint8, np.float32, np.float32)]
         listed = min(capacity, self.grid.size)
         self._cells, self._cell_statistics = output((1, listed, 2), np.int32), output((1, listed, 4), np.float32)
         self.capacity = capacity
@@ -59,7 +59,7 @@ class VarianceDevice:
         points, results = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
         grouping = (self._segments, self._cursors, self._lists)
         cells = (self._cursors, self._cells.buffer, self._cell_statistics.buffer)
-        outputs = (self._label.buffer, self._probability.buffer, self._height.buffer, self._occupied.buffer)
+        outputs = (*(output.buffer for output in self._per_point), self._occupied.buffer)
         phases = (
             ("assign", over_points, (self._frames, self._input_buffer, *points, self._counts, self._cursors)),
             ("group_cells", over_cells, (self._counts, *grouping)),
@@ -92,24 +92,15 @@ class VarianceDevice:
         frame = self._frame
         frame["points"] = self.backend.bind(points, self._input_buffer)
         frame["count"] = count
-        for name, output in self._outputs().items():
+        outputs = *self._per_point, self._cells, self._cell_statistics, self._occupied
+        for name, output in zip(("label", "probability", "height", "cells", "statistics", "occupied"), outputs):
             frame[name] = output.addresses
         self.backend.enqueue(frame, self._frames)
-
-    def _outputs(self) -> dict[str, Output]:
-        return {
-            "label": self._label,
-            "probability": self._probability,
-            "height": self._height,
-            "cells": self._cells,
-            "statistics": self._cell_statistics,
-            "occupied": self._occupied,
-        }
 
     def fetch(self) -> None:
         """Wait for the last scan's outputs."""
         fetch, count = self.backend.fetch, int(self._frame["count"][0])
-        for output in (self._label, self._probability, self._height):
+        for output in self._per_point:
             fetch(output, 0, count)
         fetch(self._occupied, 0, 1)
         self.backend.finish()
@@ -125,17 +116,14 @@ class VarianceDevice:
             self.queue(points)
         with timed(timings, "device"):
             self.fetch()
-        count = int(points.shape[0])
-        outputs = (self._label, self._probability, self._height)
-        label, probability, height = (out.host[0, :count] for out in outputs)
+        label, probability, height = (output.host[0, : int(points.shape[0])] for output in self._per_point)
         cells = VarianceCells(self.grid, self._occupied_cells())
         return FrameOutput(label, probability, height, timings=timings, cells=cells)
 
     def _reallocate_outputs(self) -> None:
         """New host arrays for the results: the caller owns those of the last frame."""
-        outputs = (self._label, self._probability, self._height, self._cell_statistics, self._cells)
-        new = self.backend.reallocated(outputs)
-        self._label, self._probability, self._height, self._cell_statistics, self._cells = new
+        new = self.backend.reallocated([*self._per_point, self._cell_statistics, self._cells])
+        *self._per_point, self._cell_statistics, self._cells = new
 
     def _occupied_cells(self) -> OccupiedCells:
         listed = slice(int(self._occupied.host[0, 0]))

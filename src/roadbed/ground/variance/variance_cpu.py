@@ -6,15 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.variance.model import (
-    FARTHEST_HEIGHT,
-    GROUND,
-    METRES_PER_UNIT,
-    MOST_SQUARES,
-    OBSTACLE,
-    UNITS_PER_METRE,
-    UNKNOWN,
-)
+from roadbed.ground.variance import model
 from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import F
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -55,7 +47,9 @@ def _assign(points, rules, room, s, first, last):
     found = np.int32(0)
     for i in range(first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
-        inside = x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < FARTHEST_HEIGHT
+        inside = (
+            x >= limits[0] and x < limits[1] and y >= limits[2] and y < limits[3] and abs(z) < model.FARTHEST_HEIGHT
+        )
         if inside and (x != F(0) or y != F(0) or z != F(0)):
             # Products, because not all devices round a float32 quotient correctly.
             column, row = np.int32((x - limits[0]) * per_metre), np.int32((y - limits[2]) * per_metre)
@@ -139,8 +133,8 @@ def sort_heights(tasks, points, rules, room):
 @inner()
 def _shift_of(low, high, n):
     """By how many bits deviations are shortened so that n squares fit in 63 bits; 0 unless a cell is metres high."""
-    shift, extent = 0, (high - low) * UNITS_PER_METRE
-    while extent * extent * F(n) > MOST_SQUARES:
+    shift, extent = 0, (high - low) * model.UNITS_PER_METRE
+    while extent * extent * F(n) > model.MOST_SQUARES:
         extent *= F(0.5)
         shift += 1
     return shift
@@ -158,15 +152,15 @@ def _describe(room, cells, fewest, first, last):
         low = high = z[start[c]]
         total = squares = np.int64(0)
         for k in range(start[c], start[c + 1]):
-            total += np.int64(z[k] * UNITS_PER_METRE)
+            total += np.int64(z[k] * model.UNITS_PER_METRE)
             low = min(low, z[k])
             high = max(high, z[k])
         middle, shift = total // n, _shift_of(low, high, n)
         for k in range(start[c], start[c + 1]):
-            off = (np.int64(z[k] * UNITS_PER_METRE) - middle) >> shift
+            off = (np.int64(z[k] * model.UNITS_PER_METRE) - middle) >> shift
             squares += off * off
-        unit = F(1 << shift) * METRES_PER_UNIT
-        cells.mean[c], cells.variance[c] = F(middle) * METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
+        unit = F(1 << shift) * model.METRES_PER_UNIT
+        cells.mean[c], cells.variance[c] = F(middle) * model.METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
         cells.points[c], cells.lowest[c], cells.highest[c] = n, low, high
         if n >= fewest:
             room.variance[cells.cell[c]] = cells.variance[c]
@@ -193,13 +187,13 @@ def _label(points, place, rules, cells, out, first, last):
     (label, probability, height), mean = out, cells.mean
     for j in range(first, last):
         c = place[j]
-        label[j], probability[j], height[j] = UNKNOWN, F(0), F(np.nan)
+        label[j], probability[j], height[j] = model.UNKNOWN, F(0), F(np.nan)
         if c >= 0:
-            label[j] = OBSTACLE
+            label[j] = model.OBSTACLE
             if cells.ground[c]:
                 height[j] = points[j, 2] - mean[c]
                 if abs(height[j]) < rules.tolerance:
-                    label[j], probability[j] = GROUND, F(1)
+                    label[j], probability[j] = model.GROUND, F(1)
 
 
 DESCRIBE, CLASSIFY, LABEL, PHASES = range(4)

@@ -13,11 +13,6 @@ from roadbed.runtime.graphs import CommandGraph, Launch
 _PER_POINT = 9  # work-items per point in neighbour searches on a GPU: see squares.cl
 
 
-def can_find(config: VisibilityModel) -> bool:
-    """Whether all returns of a direction fit in a device's local memory."""
-    return config.room <= model.MOST_RETURNS
-
-
 class VisibilityDevice:
     """`set_views` sets the sensor origins of a slot's scan; `graph` then marks points in `buffers.non_ground`.
 

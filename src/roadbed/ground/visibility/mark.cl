@@ -165,14 +165,14 @@ FUNCTION void mark_far(Direction d, int n) {
     }
 }
 
-// Marks returns just behind and below a marked one: the underside or a wheel of an object. They are marked by 2, so that
-// returns behind and below them are not marked in turn.
-FUNCTION void mark_undersides(Direction d, int n) {
-    EACH(a, n)
-        for (int b = 0; b < n && !d.marked[a]; ++b) {
-            real behind = d.range[a] - d.range[b], lower = d.height[b] - d.height[a];
-            if (d.marked[b] == 1 && 0 < behind && behind < BEHIND && 0 < lower && lower < BEHIND_LOWER) d.marked[a] = 2;
-        }
+// Whether a return is just behind and below a marked one: the underside or a wheel of an object.
+FUNCTION int is_underside(Direction d, int a, int n) {
+    int found = 0;
+    for (int b = 0; b < n && !found; ++b) {
+        real behind = d.range[a] - d.range[b], lower = d.height[b] - d.height[a];
+        found = d.marked[b] && 0 < behind && behind < BEHIND && 0 < lower && lower < BEHIND_LOWER;
+    }
+    return found;
 }
 
 // Marks returns on a wall whose next return is right above them, where beams are far apart; lowest beam first.
@@ -224,18 +224,16 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
         if (rule == SPARSE_RULE) mark_above(d, some);
         TOGETHER();
         if (rule == SPARSE_RULE) mark_far(d, some);
-        TOGETHER();
-        if (rule == SPARSE_RULE) mark_undersides(d, some);
         else mark_foot(d, some);
         TOGETHER();
         EACH(a, some) {
             members[a] = order[a];
-            non_ground[order[a]] = (uchar)(marked[a] != 0);
+            non_ground[order[a]] = (uchar)(marked[a] || (rule == SPARSE_RULE && is_underside(d, a, some)));
         }
         if (rule == SPARSE_RULE)
             EACH(a, min(n, ROOM)) {
                 int own = compared ? order[a] : members[a];
-                if (compared && marked[a]) continue;
+                if (compared && non_ground[own]) continue;
                 add_to_list(own, level_position(view, located[own]), FOOT, table + ROAD_LISTS, next_entry);
             }
         TOGETHER();

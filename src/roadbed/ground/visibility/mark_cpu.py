@@ -2,9 +2,7 @@
 # mypy: ignore-errors
 """The occlusion filter as one kernel; threads share its phases."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -36,7 +34,7 @@ class Work(NamedTuple):
     next_entry: np.ndarray  # (N,) of the linked lists
 
     @classmethod
-    def of(cls, count: int, cells: int, chunks: int) -> Work:
+    def of(cls, count: int, cells: int, chunks: int) -> Self:
         """Arrays for `count` points and `cells` cells, shared by threads in chunks."""
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
         range_height, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)

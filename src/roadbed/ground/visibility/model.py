@@ -63,9 +63,6 @@ class VisibilityModel(NamedTuple):
         return MOST * max(self.densest, self.layered)
 
 
-MOST_RETURNS = 1024  # of a direction that fit in local memory
-
-
 @cache
 def borders(directions: int) -> Float64:
     """(directions + 1, 3): angle at which each direction begins, from -pi on, with its cosine and sine."""

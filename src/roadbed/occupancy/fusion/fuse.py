@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config.occupancy import FusionConfig
-from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32
 from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Observation, Reports
@@ -30,15 +29,9 @@ def fuse(
     clip: float = 1e-3,
 ) -> tuple[Float32, Float32]:
     """FusionStep (sensors, ...) probabilities and observedness; `reliability` is per sensor."""
-    if rule not in RULES:
-        raise ConfigError(f"fusion rule {rule!r}: expected one of {', '.join(RULES)}")
     p, seen = (np.ascontiguousarray(grids, np.float32) for grids in (probability, observedness))
-    if p.shape != seen.shape or p.ndim < 1:
-        raise InputError(f"fusion: probabilities have shape {p.shape}, observedness {seen.shape}, expected the same")
     sensors = p.shape[0]
     weights = np.ones(sensors) if reliability is None else np.asarray(reliability, np.float64)
-    if weights.shape != (sensors,):
-        raise InputError(f"fusion: expected one reliability for each of the {sensors} sensors")
     fused_p, fused_seen = np.empty(p[0].size, np.float32), np.empty(p[0].size, np.float32)
     given = (RULES[rule], p.reshape(sensors, -1), seen.reshape(sensors, -1), weights, clip)
     parallel_for(fuse_cells, fused_p.size, *given, fused_p, fused_seen, grain=CHUNK)

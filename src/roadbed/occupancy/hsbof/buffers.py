@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from roadbed.core.errors import DeviceError
 from roadbed.occupancy.hsbof.model import FilterModel
@@ -46,7 +45,6 @@ class FilterBuffers:
     """For a grid of `cells` cells and `particles` particles, of which `births` are born per step."""
 
     def __init__(self, backend: Backend, cells: int, particles: int, births: int, group: int) -> None:
-        self._backend = backend
         zeros, merged = backend.zeros, particles + births
         self.step = backend.staging_buffer(STEP.itemsize)
         self.prior = zeros(5 * cells, np.float32)
@@ -79,10 +77,6 @@ class FilterBuffers:
         )
         self.lost, self.moving, self.layers = (self.results[name] for name in ("lost", "moving", "masses"))
         self.mean, self.covariance = self.results["velocity"], self.results["velocity_covariance"]
-
-    def particles_in(self, buffer: Any, count: int) -> NDArray[np.void]:
-        """The first particles of a buffer, as records of their own."""
-        return self._backend.download(buffer, 0, count * PARTICLE_WORDS).view(PARTICLE)
 
 
 def tiles_of(count: int, group: int) -> int:

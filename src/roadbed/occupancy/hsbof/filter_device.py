@@ -14,14 +14,12 @@ import numpy as np
 
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
-from roadbed.occupancy.arrays import Cells, Observation
+from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion
-from roadbed.occupancy.hsbof.arrays import Masses, Velocities
 from roadbed.occupancy.hsbof.buffers import FilterBuffers, ObservationBuffers, check_memory, tiles_of
 from roadbed.occupancy.hsbof.model import CellRules, FilterModel, MotionRule
 from roadbed.occupancy.hsbof.program import STEP, filter_program
 from roadbed.occupancy.programs import GROUP
-from roadbed.occupancy.registration.arrays import Registered
 from roadbed.runtime import primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
 from roadbed.runtime.backend import Backend
@@ -38,7 +36,7 @@ _PARTS = (
 class HsbofDevice:
     """State and steps of the filter on a grid of `shape` (rows, columns) with cells of `spacing` metres.
 
-    `given` are buffers that other kernels fill before a step; without them `upload` does.
+    `given` are buffers that other kernels fill before a step.
     """
 
     def __init__(
@@ -64,7 +62,6 @@ class HsbofDevice:
         self._known_rules = math.nan, True  # the time step and `layered` that they are for
         self._birth_rule = self.model.birth.on_grid(spacing)
         self.program, self._primitives = backend.build(filter_program(self._group)), primitives.build(backend)
-        self._graph = backend.graph(self.program, list(self.launches()))
         self._clearing = backend.graph(self._primitives, [primitives.fill(self._buffers.layers, 0, 5 * self.size)])
         self._forgetting = backend.graph(self._primitives, list(self._forget_launches()))
         self.forget()
@@ -83,18 +80,6 @@ class HsbofDevice:
         self._fading = self.backend.graph(self.program, [launch])  # kept while it may be under way
         self._fading.run()
         self._forgetting.run()
-
-    def step(self, dt: float, motion: GridMotion | None = None, ego_velocity: tuple[float, float] = (0.0, 0.0)) -> None:
-        """Queue one iteration: predict by `dt` seconds, update with the observation grid, resample."""
-        self.describe(dt, motion, ego_velocity)
-        self._graph.run()
-
-    def profile(
-        self, dt: float, motion: GridMotion | None = None, ego_velocity: tuple[float, float] = (0.0, 0.0)
-    ) -> dict[str, float]:
-        """The same, and the seconds of each step on the device."""
-        self.describe(dt, motion, ego_velocity)
-        return self._graph.timed()
 
     @cached_property
     def parts(self) -> tuple[CommandGraph, ...]:
@@ -128,15 +113,6 @@ class HsbofDevice:
             rows, columns, self.size, cells is None, *(cells or (0, 0)), self.seed, self.frame,
         )  # fmt: skip
         self.backend.enqueue(self._arguments.array, self._buffers.step)
-
-    def upload(self, observation: Observation, registered: Registered) -> None:
-        """What the sensors say and how it moved, from the host, for the next step."""
-        given, upload = self._given, self.backend.upload
-        upload(observation.probability, given.probability)
-        upload(observation.observedness, given.observedness)
-        upload(observation.surface, given.surface)
-        upload(registered.label, given.label)
-        upload(registered.velocity, given.velocity)
 
     def launches(self) -> Iterator[Launch]:
         """One step, in the paper's order; each phase is named as the CPU's."""
@@ -223,47 +199,10 @@ class HsbofDevice:
         device, all_of_them = self.backend.device, max(1, -(-int(count) // self._group))
         return all_of_them if device.lanes > 1 else min(all_of_them, 16 * device.units)
 
-    def _download(self, buffer: Any, *shape: int) -> Any:
-        return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)
-
     @property
     def layers(self) -> Float32:
         """The masses (5, rows, columns)."""
-        return self._download(self._buffers.layers, 5, *self.cells[:2])
-
-    @layers.setter
-    def layers(self, layers: Float32) -> None:
-        self.backend.upload(np.ascontiguousarray(layers, np.float32), self._buffers.layers)
-
-    @property
-    def masses(self) -> Masses:
-        return Masses.of(self.layers)
-
-    @property
-    def velocities(self) -> Velocities:
-        b, shape = self._buffers, self.cells[:2]
-        return Velocities(
-            self._download(b.old_mass, *shape),
-            self._download(b.mean, *shape, 2),
-            self._download(b.covariance, *shape, 3),
-            self._download(b.moving_alone, *shape).view(np.bool_),
-        )
-
-    @property
-    def moving(self) -> Any:
-        return self._download(self._buffers.moving, *self.cells[:2]).view(np.bool_)
-
-    def particle_masses(self) -> tuple[Any, Float32]:
-        """The cell and the mass of every particle in use."""
-        cells = self._download(self._buffers.cells, self.capacity)
-        particles = self._buffers.particles_in(self._buffers.particles, self.capacity)
-        used = cells < self.size
-        return cells[used], particles["mass"][used]
-
-    @property
-    def mass_without_particles(self) -> float:
-        """Share of the dynamic mass that found no particle in the last iteration."""
-        return self.share_of(self._download(self._buffers.lost, self._buffers.sum_groups, 2))
+        return self.backend.download(self._buffers.layers, 0, 5 * self.size).reshape(5, *self.cells[:2])
 
     @staticmethod
     def share_of(lost: Float32) -> float:

@@ -57,7 +57,6 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
 }
 _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
     "particle_age": {"age": 0},
-    "old_particles": {"old_share": 0.0},
     "tested_particles": {"untested": 1.0},
     "moving_neighbours": {"neighbours": 0},
     "moving_share": {"alike": 0.0},
@@ -78,7 +77,6 @@ class MovingRule(NamedTuple):
     mahalanobis: float  # of the velocity from zero, squared, at least
     occupancy: float = 0.6  # at least
     dynamic_share: float = 0.5  # dynamic / (static + dynamic), at least
-    old_share: float = 0.5  # of the dynamic mass that old enough particles carry, at least
     neighbours: int = 2  # cells within two cells that move alike, at least
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     age: int = 3  # resamplings a particle must survive to count for velocities

@@ -59,7 +59,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
             real occupancy = (real)0.5 * (one + (real)s + (real)d - (real)layers[FREE * step->size + cell]);
             real a = cxx + (real)STANDSTILL_VARIANCE, c = cyy + (real)STANDSTILL_VARIANCE;
             moves = occupancy > rule->occupancy && (real)d > rule->dynamic_share * (real)(s + d) &&
-                    old >= rule->old_share * (real)d && mx * mx + my * my > rule->speed * rule->speed &&
+                    mx * mx + my * my > rule->speed * rule->speed &&
                     (c * mx * mx - two * cxy * mx * my + a * my * my) / (a * c - cxy * cxy) > rule->mahalanobis;
         }
         GLOBAL float *velocity = (GLOBAL float *)&mean[cell];

@@ -56,7 +56,7 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
 
         s, d = static[cell], dynamic[cell]
         occupancy = 0.5 * (1 + s + d - free[cell])  # S + D + U/2
-        if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d) or old < rule.old_share * d:
+        if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d):
             continue
         if mx * mx + my * my <= rule.speed**2:
             continue

@@ -1,13 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernels that label the components of a scan's hits, and list the cells of each."""
+"""Numba kernels that draw the bitmap of a scan (see `model.py`), label the components of its hits and list their cells.
 
-from __future__ import annotations
+The device's: components.cl."""
 
 import numpy as np
 
 from roadbed.kernels.jit import njit
-from roadbed.occupancy.model import HITS_IN_CELL
+from roadbed.kernels.numeric import U
+from roadbed.occupancy.model import CLEAR, HIT, HITS_IN_CELL, OBSERVED, SUBCELLS
+from roadbed.occupancy.registration.model import FREE_BIT, NEAR_SHIFT
 from roadbed.runtime.components_cpu import label_components
+
+_WEST = sum(1 << SUBCELLS * k for k in range(SUBCELLS))  # a cell's subcells in its first column, as bits
+_EAST = _WEST << (SUBCELLS - 1)
+_CELL = (1 << SUBCELLS * SUBCELLS) - 1
+_ROW = (1 << SUBCELLS) - 1
+_LAST_ROW = SUBCELLS * (SUBCELLS - 1)
+
+
+@njit(inline="always")
+def _widen(probability, surface, row, hits, wide):
+    """Hit subcells of a row of cells, with an empty cell at both ends, and the same widened by one subcell in x."""
+    columns = probability.shape[1]
+    for column in range(U(columns)):
+        bits = np.int64(surface[row, column])
+        hits[column + U(1)] = bits if probability[row, column] > HIT else 0
+    for column in range(U(columns)):
+        here, west, east = hits[column + U(1)], hits[column], hits[column + U(2)]
+        beside = ((here << 1) & (_CELL - _WEST)) | ((here >> 1) & (_CELL - _EAST))
+        wide[column] = here | beside | ((west >> (SUBCELLS - 1)) & _WEST) | ((east & _WEST) << (SUBCELLS - 1))
+
+
+@njit(cache=True, nogil=True)
+def draw_bitmap(first, last, observation, bitmap):
+    """Hit subcells, those within one subcell of a hit, and free cells, of rows first to last."""
+    probability, observedness, surface = observation
+    rows, columns = bitmap.shape
+    hits, kept = np.zeros(columns + 2, np.int64), np.zeros(columns + 2, np.int64)
+    below, here, above = np.zeros(columns, np.int64), np.zeros(columns, np.int64), np.zeros(columns, np.int64)
+    if first > 0:
+        _widen(probability, surface, first - 1, hits, below)
+    _widen(probability, surface, first, kept, here)
+    for row in range(first, last):
+        if row + 1 < rows:
+            _widen(probability, surface, row + 1, hits, above)
+        else:
+            above[:] = 0
+        for column in range(U(columns)):
+            free = (probability[row, column] < CLEAR) & (observedness[row, column] > OBSERVED)
+            near = here[column] | ((here[column] << SUBCELLS) & _CELL) | (here[column] >> SUBCELLS)
+            near |= (below[column] >> _LAST_ROW) | ((above[column] & _ROW) << _LAST_ROW)
+            bitmap[row, column] = (np.int64(free) << FREE_BIT) | (near << NEAR_SHIFT) | kept[column + U(1)]
+        below, here, above = here, above, below
+        hits, kept = kept, hits
 
 
 @njit(cache=True)

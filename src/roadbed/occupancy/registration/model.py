@@ -31,7 +31,6 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "confirmed_registration": {"confirmed": 0.0},
     "starting_objects": {"standing_time": 0.0},
     "small_components": {"small": 0.0},
-    "fast_extent": {"fast_extent": 0.0},
 }
 
 
@@ -63,7 +62,6 @@ class RegistrationModel:
     fast_span: float = 0.08  # s, `span` for fast objects; 0: none are looked for
     fast_speed: float = 60.0  # m/s, `speed` for fast objects
     fast_least: float = 10.0  # m/s, the slowest that is fast
-    fast_extent: float = 1.4  # m; what is smaller is no vehicle, and not fast
     refined_span: float = 0.2  # s, age of the scan that refines velocities; 0: none does
     refined_speed: float = 1.5  # m/s, the slowest that is refined
     refined_reach: float = 0.25  # m around the expected shift that are tried
@@ -90,7 +88,6 @@ class RegistrationRule(NamedTuple):
     fewest_cells: int
     most_cells: int
     extent: float  # cells
-    least_extent: float  # cells
     partner_extent: float  # cells
     without_overlap: int  # 1: a component may have left its former place altogether
     points: int
@@ -126,7 +123,6 @@ class RegistrationRule(NamedTuple):
         values |= {
             "age": age,
             "extent": model.extent / spacing,
-            "least_extent": model.fast_extent / spacing if fast else 0.0,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
             # Most vehicles overlap their former place in the next scan; pieces of a guard rail do not.
             "without_overlap": int(not fast),

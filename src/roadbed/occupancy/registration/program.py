@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The device program of the registration, and the record that describes one registration pass to its kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.occupancy.programs import GROUP, definitions, members_of

@@ -256,8 +256,7 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = s.boxes + BOX * k;
         int extent = extent_of(box);
-        if (box[4] < pass->fewest_cells || box[4] > pass->most_cells) continue;
-        if (extent > pass->extent || extent < pass->least_extent) continue;
+        if (box[4] < pass->fewest_cells || box[4] > pass->most_cells || extent > pass->extent) continue;
         if (!matched_points(&c, &s, k, scratch, shared)) continue;
         int reach = reach_of(pass, box);
         real same = pass->same, gain = pass->gain, freed = pass->freed;

@@ -4,8 +4,6 @@
 Particles need a second for that; an object that starts from rest first has to leave its own cells.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.geometry import Float32
@@ -14,8 +12,7 @@ from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform, PriorMaturity, Registered, ScanComponents
-from roadbed.occupancy.registration.bitmap_cpu import draw_bitmap
-from roadbed.occupancy.registration.components_cpu import gather_cells, label_hits
+from roadbed.occupancy.registration.components_cpu import draw_bitmap, gather_cells, label_hits
 from roadbed.occupancy.registration.model import Pass, RegistrationModel, RegistrationRule
 from roadbed.occupancy.registration.refine_cpu import refine_velocities
 from roadbed.occupancy.registration.register_cpu import register_components

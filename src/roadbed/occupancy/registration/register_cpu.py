@@ -288,7 +288,7 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         if cells.shape[0] < rule.fewest_cells or cells.shape[0] > rule.most_cells:
             continue
         extent = extent_of(cells, columns)
-        if extent > rule.extent or extent < rule.least_extent:
+        if extent > rule.extent:
             continue
         count, old_count = matched_points(cells, now, old, transform, (votes, voted), (present, former), rule)
         if count == 0:

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registration on an accelerator: components, partners and shifts are found there, and the scan history stays there."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

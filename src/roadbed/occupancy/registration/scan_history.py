@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scan history of the registration: earlier scans, and the grid's motion since; the same for CPU and devices."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import DeviceError, InputError
-from roadbed.core.frames import Label
 from roadbed.io.atomic import write_file
+from roadbed.outputs.images import palette
 
 Image = NDArray[np.uint8]
 _FREQUENT = 64  # colours of a GIF that are the most frequent ones of its images
@@ -41,9 +41,7 @@ def captioned(image: Image, text: str, has_cells: bool = True) -> Image:
     from PIL import Image as Pillow
     from PIL import ImageDraw, ImageFont
 
-    from roadbed.outputs.images import palette
-
-    entries = [palette.LABELS[label] for label in (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)]
+    entries = [palette.LABELS[label] for label in palette.DRAWN_LABELS]
     entries += [("static", palette.STATIC), ("moving", palette.MOVING)] if has_cells else []
     height, width, _ = image.shape
     out = Pillow.new("RGB", (width, height + 24), "white")

@@ -47,11 +47,16 @@ def round_length(value: float) -> float:
     return max(step * power for step in (1, 2, 5) if step * power <= value * 1.000001)
 
 
-def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
-    """Named colour patches in the upper left corner."""
+def colour_patches(entries: Iterable[tuple[str, str]]) -> list[Any]:
+    """Names with their colours, as the handles of a legend."""
     from matplotlib.patches import Patch
 
-    patches = [Patch(facecolor=colour, edgecolor="#808080", lw=0.5, label=name) for name, colour in entries]
+    return [Patch(facecolor=colour, edgecolor="#808080", lw=0.5, label=name) for name, colour in entries]
+
+
+def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
+    """Named colour patches in the upper left corner."""
+    patches = colour_patches(entries)
     box = axes.legend(handles=patches, loc="upper left", fontsize=8, framealpha=0.85, borderpad=0.4, handlelength=1.0)
     box.set_zorder(7)
     return box

@@ -4,7 +4,7 @@
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from roadbed.core.frames import Label
+from roadbed.core.frames import Label, OccupancyFrame
 
 GROUND = "#009E73"
 OBSTACLE = "#CC79A7"
@@ -26,6 +26,7 @@ LABELS: dict[Label, tuple[str, str]] = {
     Label.LOW_OUTLIER: ("low outlier", LOW_OUTLIER),
     Label.UNKNOWN: ("unknown", UNKNOWN),
 }
+DRAWN_LABELS = (Label.GROUND, Label.OBSTACLE, Label.OVERHANG)  # in the key of views in perspective
 CELLS = (("static", STATIC), ("moving", MOVING), ("free", FREE), ("unseen", UNSEEN))  # of an occupancy grid
 
 
@@ -42,20 +43,10 @@ def label_colours(label: ArrayLike) -> NDArray[np.uint8]:
     return _BY_LABEL[np.asarray(label)]
 
 
-def value_colours(values: ArrayLike, low: float, high: float, colormap: str = "cividis") -> NDArray[np.uint8]:
-    """Numbers between `low` and `high` as colours of a matplotlib map; NaN becomes the colour of the unknown."""
-    from matplotlib import colormaps
-
-    values = np.asarray(values, np.float64)
-    span = max(high - low, 1e-9)
-    colours = colormaps[colormap](np.clip((values - low) / span, 0, 1), bytes=True)[..., :3]
-    return np.where(np.isnan(values)[..., None], rgb(UNKNOWN), colours)
-
-
-def occupancy_colours(static: ArrayLike, dynamic: ArrayLike, free: ArrayLike, unknown: ArrayLike) -> NDArray[np.uint8]:
+def occupancy_colours(frame: OccupancyFrame) -> NDArray[np.uint8]:
     """The four shares of each cell, mixed: white free, grey unseen, blue static, orange moving."""
-    parts = ((static, STATIC), (dynamic, MOVING), (free, FREE), (unknown, UNSEEN))
-    mixed = sum(np.asarray(share, np.float64)[..., None] * rgb(colour) for share, colour in parts)
+    parts = ((frame.static, STATIC), (frame.dynamic, MOVING), (frame.free, FREE), (frame.unknown, UNSEEN))
+    mixed = sum(share.astype(np.float64)[..., None] * rgb(colour) for share, colour in parts)
     return np.clip(mixed, 0, 255).astype(np.uint8)
 
 

@@ -10,10 +10,10 @@ from roadbed.core.geometry import Float64, Pose
 from roadbed.outputs.images import palette
 from roadbed.outputs.images.decoration import annotate_objects, legend, map_axes, scale_bar
 from roadbed.outputs.images.palette import label_image
-from roadbed.outputs.images.scene3d import box_corners
-from roadbed.outputs.images.vehicle import LENGTH, height_at, outline
+from roadbed.outputs.images.scene3d import LENGTH, box_corners, height_at, moving_cells, outline
 
 _HALF_WIDTH = 40.0  # m shown around the vehicle
+_MOST_ARROWS = 150
 _PIXELS = 360  # of a square panel, as on the page
 
 
@@ -31,11 +31,8 @@ def cloud_from_above(axes: Any, ground: GroundFrame) -> None:
     points = ground.points_grid
     image = label_image(points[:, 0], points[:, 1], ground.label, extent, (_PIXELS, _PIXELS))
     axes.imshow(image, origin="lower", extent=extent, interpolation="nearest")
-    map_axes(axes, "Segmented cloud, from above", extent)
-    _vehicle(axes, ground)
-    present = [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()]
-    legend(axes, present)
-    scale_bar(axes)
+    _around_vehicle(axes, "Segmented cloud, from above", ground)
+    legend(axes, [entry for kind, entry in palette.LABELS.items() if (ground.label == kind).any()])
 
 
 def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0) -> None:
@@ -82,10 +79,8 @@ def elevation(axes: Any, ground: GroundFrame) -> None:
         )
         axes.clabel(lines, fontsize=6.5, fmt=lambda value: f"{value:g}")
     _bar(axes, shown)
-    map_axes(axes, "Elevation over the vehicle's road, m", shown_extent(ground))
-    _vehicle(axes, ground)
+    _around_vehicle(axes, "Elevation over the vehicle's road, m", ground)
     _unseen(axes)
-    scale_bar(axes)
 
 
 def uncertainty(axes: Any, ground: GroundFrame) -> None:
@@ -98,10 +93,8 @@ def uncertainty(axes: Any, ground: GroundFrame) -> None:
     )
     bar = _bar(axes, shown)
     bar.set_ticks([0.005, 0.01, 0.03, 0.1, 0.3, 1.0], labels=["≤ 0.005", "0.01", "0.03", "0.1", "0.3", "≥ 1"])
-    map_axes(axes, "Standard deviation of the elevation, m", shown_extent(ground))
-    _vehicle(axes, ground, colour="white")
+    _around_vehicle(axes, "Standard deviation of the elevation, m", ground, colour="white")
     _unseen(axes)
-    scale_bar(axes)
 
 
 def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
@@ -112,19 +105,15 @@ def observation(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> No
     grey = np.clip(1 - p.astype(np.float64), 0, 1)[..., None] * 255
     image = (strength * grey + (1 - strength) * palette.rgb(palette.UNSEEN)).astype(np.uint8)
     axes.imshow(image, origin="lower", extent=occupancy.grid.extent, interpolation="nearest")
-    map_axes(axes, "Observation of this frame", shown_extent(ground))
-    _vehicle(axes, ground)
+    _around_vehicle(axes, "Observation of this frame", ground)
     legend(axes, [("occupied", "#000000"), ("free", palette.FREE), ("not seen", palette.UNSEEN)])
-    scale_bar(axes)
 
 
 def probability(axes: Any, ground: GroundFrame, occupancy: OccupancyFrame) -> None:
     """P(occupied) of the filter."""
     shown = axes.imshow(occupancy.occupied, origin="lower", extent=occupancy.grid.extent, cmap="Greys", vmin=0, vmax=1)
     _bar(axes, shown)
-    map_axes(axes, "P(occupied), filtered over time", shown_extent(ground))
-    _vehicle(axes, ground)
-    scale_bar(axes)
+    _around_vehicle(axes, "P(occupied), filtered over time", ground)
 
 
 def motion(
@@ -136,9 +125,12 @@ def motion(
     """Static and moving cells, velocity arrows (one second long) and tracked objects, around the vehicle or within
     `extent` (x_min, x_max, y_min, y_max); without a ground frame the whole grid, without the vehicle."""
     extent = extent or (occupancy.grid.extent if ground is None else shown_extent(ground))
-    image = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+    image = palette.occupancy_colours(occupancy)
     axes.imshow(image, origin="lower", extent=occupancy.grid.extent, interpolation="nearest")
-    _cell_arrows(axes, occupancy)
+    cells, velocity = moving_cells(occupancy, _MOST_ARROWS)
+    if len(cells):
+        arrows = {"angles": "xy", "scale_units": "xy", "scale": 1, "width": 0.003}
+        axes.quiver(*cells.T, *velocity.T, color=palette.SURFACE, **arrows)
     speeds: list[tuple[Float64, str]] = []
     left, right, bottom, top = extent
     shown = [t for t in occupancy.objects if left < t.position[0] < right and bottom < t.position[1] < top]
@@ -155,24 +147,11 @@ def motion(
     annotate_objects(axes, speeds, keep_clear=(*vehicle, key, scale_bar(axes)))
 
 
-def _cell_arrows(axes: Any, occupancy: OccupancyFrame, most: int = 150) -> None:
-    """Velocities of moving cells, thinned so that arrows stay apart."""
-    rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
-    if not len(rows):
-        return
-    chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
-    rows, columns = rows[chosen], columns[chosen]
-    velocity = occupancy.velocity[rows, columns]
-    axes.quiver(
-        occupancy.grid.x[columns],
-        occupancy.grid.y[rows],
-        *velocity.T,
-        color=palette.SURFACE,
-        angles="xy",
-        scale_units="xy",
-        scale=1,
-        width=0.003,
-    )
+def _around_vehicle(axes: Any, title: str, ground: GroundFrame, colour: str = palette.VEHICLE) -> None:
+    """Title, limits, vehicle and scale of a map."""
+    map_axes(axes, title, shown_extent(ground))
+    _vehicle(axes, ground, colour)
+    scale_bar(axes)
 
 
 def _vehicle(axes: Any, ground: GroundFrame, colour: str = palette.VEHICLE) -> Any:

@@ -5,13 +5,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
-from roadbed.core.geometry import Float64, Grid
+from roadbed.core.geometry import Float32, Float64, Grid
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.outputs.images import palette
 from roadbed.outputs.images.perspective import Camera, Canvas
-from roadbed.outputs.images.vehicle import solid, surface_height
 
 Image = NDArray[np.uint8]
+LENGTH, WIDTH, HEIGHT = 4.4, 1.8, 1.5  # m, a passenger car, for scale
 
 
 def chase_camera(ground: GroundFrame, distance: float = 26.0, height: float = 14.0, ahead: float = 9.0) -> Camera:
@@ -46,13 +46,12 @@ def occupancy_view(ground: GroundFrame, occupancy: OccupancyFrame, camera: Camer
     """Static, moving, free and unseen cells laid on the elevation, with the tracked objects and their velocities."""
     canvas = Canvas(*size, camera)
     grid = occupancy.grid
-    colours = palette.occupancy_colours(occupancy.static, occupancy.dynamic, occupancy.free, occupancy.unknown)
+    colours = palette.occupancy_colours(occupancy)
     points, colours = _samples_of_cells(grid, surface_height(ground, *grid.mesh()), colours)
     canvas.points(points, colours, size=grid.spacing * 0.8, largest=24)
     _draw_columns(canvas, ground, occupancy)
     for item in occupancy.objects:
-        corners = np.column_stack([box_corners(item), np.zeros(4)])
-        corners[:, 2] = surface_height(ground, corners[:, 0], corners[:, 1]) + 0.05
+        corners = on_surface(ground, box_corners(item), 0.05)
         canvas.lines(np.stack([corners, np.roll(corners, -1, 0)], 1), palette.rgb(palette.VEHICLE), size=0.12)
     _draw_arrows(canvas, ground, occupancy)
     _draw_vehicle(canvas, ground)
@@ -84,6 +83,14 @@ def box_corners(item: TrackedObject) -> Float64:
     cosine, sine = np.cos(item.heading), np.sin(item.heading)
     corners = np.array([(length, width), (-length, width), (-length, -width), (length, -width)])
     return corners @ np.array([[cosine, sine], [-sine, cosine]]) + item.position
+
+
+def moving_cells(occupancy: OccupancyFrame, most: int) -> tuple[Float64, Float32]:
+    """Positions and velocities (N, 2) of moving cells, thinned to `most` of them so that arrows stay apart."""
+    rows, columns = np.nonzero(occupancy.moving & np.isfinite(occupancy.velocity).all(-1))
+    chosen = np.linspace(0, len(rows) - 1, min(most, len(rows))).astype(int)
+    rows, columns = rows[chosen], columns[chosen]
+    return np.column_stack([occupancy.grid.x[columns], occupancy.grid.y[rows]]), occupancy.velocity[rows, columns]
 
 
 def _samples_of_cells(grid: Grid, height: Float64, colours: Image, per_side: int = 2) -> tuple[Float64, Image]:
@@ -137,7 +144,7 @@ def _draw_arrows(canvas: Canvas, ground: GroundFrame, occupancy: OccupancyFrame,
         back = -item.velocity / speed * min(1.2, 0.4 * speed * seconds)
         side = np.array([-back[1], back[0]]) * 0.5
         path = np.array([item.position, tip, tip + back + side, tip, tip + back - side])
-        points = np.column_stack([path, surface_height(ground, path[:, 0], path[:, 1]) + 0.3])
+        points = on_surface(ground, path, 0.3)
         canvas.lines(points[[[0, 1], [1, 2], [3, 4]]], dark, size=0.2, nearer=1.0)
 
 
@@ -160,3 +167,58 @@ def corner_camera(ground: GroundFrame) -> Camera:
     pose = ground.T_grid_vehicle
     eye, target = (pose @ np.array([point]) for point in ((-21.0, -10.0, 14.0), (4.5, 1.0, 0.0)))
     return Camera(tuple(eye[0].tolist()), tuple(target[0].tolist()), field_of_view=52.0)
+
+
+def outline(ground: GroundFrame) -> Float64:
+    """Corners of the vehicle from above, with a pointed nose, (5, 2) m in the grid frame."""
+    front, back, side = LENGTH / 2, -LENGTH / 2, WIDTH / 2
+    corners = [(back, side), (front - 0.9, side), (front, 0), (front - 0.9, -side), (back, -side)]
+    points = np.array([(x, y, 0.0) for x, y in corners])
+    return (ground.T_grid_vehicle @ points)[:, :2]
+
+
+def solid(ground: GroundFrame, spacing: float = 0.08) -> tuple[Float64, Float64]:
+    """The vehicle as a cloud of points on its body and cabin, (N, 3) m in the grid frame, and their shade (N,)."""
+    body = _box((LENGTH, WIDTH, 0.55 * HEIGHT), (0, 0, 0.15), spacing)
+    cabin = _box((0.5 * LENGTH, 0.85 * WIDTH, 0.4 * HEIGHT), (-0.35, 0, 0.15 + 0.55 * HEIGHT), spacing)
+    points = np.concatenate([body[0], cabin[0]])
+    return ground.T_grid_vehicle @ points, np.concatenate([body[1], 0.75 * cabin[1]])
+
+
+def _box(size: tuple[float, float, float], base: tuple[float, float, float], spacing: float) -> tuple[Float64, Float64]:
+    """Points on the top and sides of a box on `base`, and the shade of each face."""
+    points, shades = [], []
+    for axis, shade in ((0, 0.8), (1, 0.6), (2, 1.0)):
+        u, v = [other for other in range(3) if other != axis]
+        grid = np.meshgrid(*(np.linspace(-0.5, 0.5, max(2, round(size[k] / spacing))) for k in (u, v)))
+        for side in (0.5,) if axis == 2 else (-0.5, 0.5):
+            face = np.empty((grid[0].size, 3))
+            face[:, u], face[:, v], face[:, axis] = grid[0].ravel(), grid[1].ravel(), side
+            points.append((face + np.array([0, 0, 0.5])) * size + base)
+            shades.append(np.full(len(face), shade))
+    return np.concatenate(points), np.concatenate(shades)
+
+
+def height_at(grid: Grid, elevation: Float32, x: Float64, y: Float64) -> Float64:
+    """Elevation at (x, y) by bilinear interpolation; NaN outside the grid and where a corner is unknown."""
+    u = (np.asarray(x, np.float64) - grid.x0) / grid.spacing
+    v = (np.asarray(y, np.float64) - grid.y0) / grid.spacing
+    column = np.clip(np.floor(u), 0, grid.columns - 2).astype(int)
+    row = np.clip(np.floor(v), 0, grid.rows - 2).astype(int)
+    # Half a square beyond the outermost nodes still belongs to the grid.
+    inside = (u >= -0.5) & (u <= grid.columns - 0.5) & (v >= -0.5) & (v <= grid.rows - 0.5)
+    a, b = np.clip(u - column, 0, 1), np.clip(v - row, 0, 1)
+    near = elevation[row, column] * (1 - a) + elevation[row, column + 1] * a
+    far = elevation[row + 1, column] * (1 - a) + elevation[row + 1, column + 1] * a
+    return np.where(inside, near * (1 - b) + far * b, np.nan)
+
+
+def surface_height(ground: GroundFrame, x: Float64, y: Float64) -> Float64:
+    """Elevation at (x, y) of the grid frame, m; the height of the road under the vehicle where it is unknown."""
+    z = height_at(ground.grid, ground.elevation, x, y)
+    return np.where(np.isfinite(z), z, ground.T_grid_vehicle.translation[2])
+
+
+def on_surface(ground: GroundFrame, xy: Float64, lift: float = 0.0) -> Float64:
+    """Points (N, 2) of the grid frame as (N, 3), `lift` metres above the surface."""
+    return np.column_stack([xy, surface_height(ground, *xy.T) + lift])

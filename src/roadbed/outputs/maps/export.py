@@ -12,11 +12,10 @@ from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.traversability import TraversabilityLimits, traversability
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE, Key
-from roadbed.mapping.points import GROUND, OBSTACLE
 from roadbed.mapping.reader import MapReader
+from roadbed.mapping.tiles import GROUND, OBSTACLE
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps.georeference import Georeference
-from roadbed.outputs.maps.geotiff import GeoTiffWriter
+from roadbed.outputs.maps.geotiff import Georeference, GeoTiffWriter
 from roadbed.outputs.maps.laz import write_laz
 from roadbed.outputs.maps.mesh import write_ply
 from roadbed.outputs.maps.nav2 import write_nav2_map

@@ -3,19 +3,43 @@
 
 import struct
 import zlib
+from dataclasses import dataclass
 from typing import IO, Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Grid
 from roadbed.mapping.cache import SIDE
-from roadbed.outputs.maps.georeference import Georeference
 
 _SHORT, _LONG, _DOUBLE, _ASCII, _LONG8 = 3, 4, 12, 2, 16
 _DTYPES = {_SHORT: "<u2", _LONG: "<u4", _DOUBLE: "<f8", _LONG8: "<u8"}
 _DEFLATE, _FLOAT, _UNSIGNED = 8, 3, 1
+_MODEL_TYPE, _RASTER_TYPE, _PROJECTION = 1024, 1025, 3072  # GeoTIFF keys
+_PROJECTED, _PIXEL_IS_AREA = 1, 1
 _CLASSIC_LIMIT = 3 << 30  # bytes of pixels, well below what 32-bit offsets reach
+
+
+@dataclass(frozen=True)
+class Georeference:
+    """Added to the map's coordinates: easting, northing and height of its origin, m; the map's x axis points east."""
+
+    easting: float = 0.0
+    northing: float = 0.0
+    height: float = 0.0
+    epsg: int | None = None  # of a projected system in metres, e.g. 32632
+
+    def __post_init__(self) -> None:
+        if self.epsg is not None and not 1024 <= self.epsg <= 32767:
+            raise ConfigError(f"epsg = {self.epsg}: expected the code of a projected system, 1024 to 32767")
+
+    def geo_keys(self) -> list[int]:
+        """The GeoTIFF key directory, as TIFF and LAS files hold it; empty without a projection."""
+        if self.epsg is None:
+            return []
+        keys = ((_MODEL_TYPE, _PROJECTED), (_RASTER_TYPE, _PIXEL_IS_AREA), (_PROJECTION, self.epsg))
+        return [1, 1, 0, len(keys), *(number for key, value in keys for number in (key, 0, 1, value))]
 
 
 class GeoTiffWriter:

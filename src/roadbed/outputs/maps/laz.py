@@ -5,22 +5,20 @@ from pathlib import Path
 
 import numpy as np
 
-from roadbed.core.errors import missing_extra
+from roadbed.core.errors import needs_extra
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
-from roadbed.mapping.points import GROUND
 from roadbed.mapping.reader import MapReader, block_of
-from roadbed.outputs.maps.georeference import Georeference
+from roadbed.mapping.tiles import GROUND
+from roadbed.outputs.maps.geotiff import Georeference
 
 _CLASS_GROUND, _CLASS_OTHER = 2, 1  # of the standard: ground, and not classified further
 
 
 def write_laz(path: Path, stored: MapReader, kind: int, georeference: Georeference) -> int:
     """One point per voxel: the mean of its returns, with their mean intensity; returns how many there are."""
-    try:
+    with needs_extra("laspy", "io", f"writing {path}"):
         import laspy
-    except ImportError:
-        raise missing_extra("laspy", "io", f"writing {path}") from None
 
     side = SIDE * stored.spacing
     (first_row, _), (first, _) = block_of(stored.point_keys, stored.folder)

@@ -9,8 +9,8 @@ import yaml
 from numpy.typing import NDArray
 
 from roadbed.io.atomic import atomic_write, write_file
-from roadbed.mapping.occupancy_tiles import CELLS
 from roadbed.mapping.reader import MapReader, block_of
+from roadbed.mapping.tiles import CELLS
 
 _OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
 _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free

@@ -14,15 +14,15 @@ SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _TOP = 860, 250, 52, 34, 12
 
 
-def stacked_bars(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str, across: str) -> str:
+def stacked_bars(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str) -> str:
     """One bar per frame, one colour per stage; values[stage][frame]."""
     frames = len(values[0])
     total = np.sum(values, axis=0)
     # The first frame includes compilation: bars that are much higher than the others are cut.
     usual = total[total <= 4 * np.median(total)]
-    ceiling = _round_up(1.1 * float(usual.max()))
+    ceiling = max(1.1 * float(usual.max()), 1e-6)
     step = (_WIDTH - _LEFT - 6) / frames
-    parts = [_frame(ceiling, unit, across, frames)]
+    parts = [_frame(ceiling, unit, frames)]
     base = np.zeros(frames)
     for index, (name, series) in enumerate(zip(names, values)):
         parts.append(f'<g fill="{SERIES[index % len(SERIES)]}">')
@@ -41,24 +41,20 @@ def stacked_bars(names: Sequence[str], values: Sequence[NDArray[np.float64]], un
     return _svg(parts, f"{unit} per stage and frame")
 
 
-def lines(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str, across: str) -> str:
+def lines(names: Sequence[str], values: Sequence[NDArray[np.float64]], unit: str) -> str:
     """One line per series over the frames, on a scale that shows the differences."""
-    known = np.concatenate(values)
-    known = known[np.isfinite(known)]
-    span = max(float(known.max() - known.min()), 0.5)
-    low, high = max(0.0, float(known.min()) - 0.1 * span), min(100.0, float(known.max()) + 0.1 * span)
+    least, most = float(np.nanmin(values)), float(np.nanmax(values))
+    margin = 0.1 * max(most - least, 0.5)
+    low, high = max(0.0, least - margin), min(100.0, most + margin)
     frames = len(values[0])
     step = (_WIDTH - _LEFT - 12) / max(frames - 1, 1)
-    parts = [_frame(high, unit, across, frames, low)]
+    parts = [_frame(high, unit, frames, low)]
     for index, series in enumerate(values):
-        points = [
-            f"{_LEFT + frame * step:.1f},{_y(value, high, low):.1f}"
-            for frame, value in enumerate(series)
-            if np.isfinite(value)
-        ]
-        colour = SERIES[index % len(SERIES)]
-        parts.append(f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        parts += [f'<circle cx="{p.split(",")[0]}" cy="{p.split(",")[1]}" r="2.2" fill="{colour}"/>' for p in points]
+        known = [frame for frame, value in enumerate(series) if np.isfinite(value)]
+        points = [(f"{_LEFT + frame * step:.1f}", f"{_y(series[frame], high, low):.1f}") for frame in known]
+        colour, path = SERIES[index % len(SERIES)], " ".join(map(",".join, points))
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts += [f'<circle cx="{x}" cy="{y}" r="2.2" fill="{colour}"/>' for x, y in points]
     return _svg(parts, f"{', '.join(names)} per frame")
 
 
@@ -72,7 +68,7 @@ def swatches(entries: Iterable[tuple[str, str]]) -> str:
     return "".join(f'<span><i style="background:{colour}"></i>{escape(name)}</span>' for name, colour in entries)
 
 
-def _frame(high: float, unit: str, across: str, frames: int, low: float = 0.0) -> str:
+def _frame(high: float, unit: str, frames: int, low: float = 0.0) -> str:
     """Axis lines, labels and horizontal guides."""
     parts = ['<g class="axis">']
     for tick in _ticks(low, high):
@@ -82,7 +78,7 @@ def _frame(high: float, unit: str, across: str, frames: int, low: float = 0.0) -
     parts.append(f'<text x="{_LEFT}" y="{_HEIGHT - 6}">0</text>')
     parts.append(f'<text x="{_WIDTH}" y="{_HEIGHT - 6}" text-anchor="end">{frames - 1}</text>')
     middle = (_LEFT + _WIDTH) / 2
-    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">{escape(across)}</text>')
+    parts.append(f'<text x="{middle}" y="{_HEIGHT - 6}" text-anchor="middle">frame</text>')
     parts.append(
         f'<text x="12" y="{_HEIGHT / 2}" text-anchor="middle" transform="rotate(-90 12 {_HEIGHT / 2})">{unit}</text>'
     )
@@ -104,8 +100,3 @@ def _ticks(low: float, high: float) -> list[float]:
     power = 10.0 ** floor(log10(rough))
     step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough)
     return [round(k * step, 10) for k in range(ceil(low / step), floor(high / step + 1e-9) + 1)]
-
-
-def _round_up(value: float) -> float:
-    power = 10.0 ** floor(log10(max(value, 1e-6)))
-    return next(factor * power for factor in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if factor * power >= value * 0.999999)

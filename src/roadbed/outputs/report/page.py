@@ -1,57 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fills the page of the report; every value from outside is escaped."""
+"""Writes the page of the report, every value from outside escaped, and reads its images again."""
 
+import binascii
 import json
-from base64 import b64encode
+import os
+import platform
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
-from html import escape
+from datetime import UTC, datetime
+from html import escape, unescape
 from importlib.resources import files
+from io import BytesIO
 from pathlib import Path
 from string import Template
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed import __version__
+from roadbed.core.errors import InputError
 from roadbed.io.atomic import write_file
+from roadbed.io.files import read_text
 from roadbed.outputs.report import charts
-from roadbed.outputs.report.summary import FrameRecord, ReportImage, RunSummary
+from roadbed.outputs.report.recorder import FrameRecord, ReportImage, RunRecorder
+
+_TITLE = re.compile(r"<title>(.*) - Roadbed</title>")
+_SLIDES = re.compile(r'<script type="application/json" id="slides">(.*?)</script>', re.DOTALL)
+_CELLS = re.compile(r"<figcaption>.*moving.*</figcaption>")
+_WEBP = "data:image/webp;base64,"
+_LARGEST = 4096  # px along a side
 
 
-def write_report(path: str | Path, run: RunSummary) -> Path:
-    """Write the page; it appears whole or not at all."""
-    write_file(path, report_html(run))
+def write_report(
+    path: str | Path, run: RunRecorder, images: Sequence[ReportImage] = (), results: Iterable[str] = ()
+) -> Path:
+    """Write the page, with other images and links to the results next to it; it appears whole or not at all."""
+    points = sum(frame.points for frame in run.frames)
+    page = filled_page(
+        title=run.title,
+        lead=f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>",
+        tiles=_tiles(run),
+        sections={
+            "The run, frame by frame": _slider(run),
+            "What was run": table((), run_rows(run)),
+            "Time per stage": _timings(run),
+            "Accuracy": _accuracy(run),
+            "Pictures": gallery(images),
+            "Frames": _frames(run),
+            "Files": links((name, name) for name in results),
+        },
+        configuration=run.config.dumps(),
+    )
+    write_file(path, page)
     return Path(path)
 
 
-def report_html(run: RunSummary) -> str:
-    points = sum(frame.points for frame in run.frames)
-    return filled_page(
-        title=escape(run.title),
-        lead=f"{len(run.frames):,} frames, {points:,} points, from <code>{escape(run.source)}</code>",
-        tiles=_tiles(run),
-        slider=_slider(run),
-        run=table((), [("source", run.source), ("command", run.command or "-"), ("machine", run.machine)]),
-        timings=_timings(run),
-        accuracy=_accuracy(run),
-        pictures=f"<h2>Pictures</h2>{gallery(run.images)}" if run.images else "",
-        rows_title="Frames",
-        rows=_frames(run),
-        configuration=escape(run.configuration),
-        files=links("Files", [(name, name) for name in run.files]),
-        made=run.made,
+def filled_page(
+    *,
+    title: str,
+    lead: str,
+    tiles: Iterable[tuple[str, str]],
+    sections: Mapping[str, str],
+    configuration: str,
+    whose: str = "this run",
+) -> str:
+    """The page: large numbers with their names, and sections by their headings; empty ones are left out.
+
+    `lead` and the sections are HTML, the rest is text.
+    """
+    page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
+    return page.substitute(
+        title=escape(title),
+        lead=lead,
+        tiles="".join(f'<div class="tile"><b>{escape(b)}</b><span>{escape(s)}</span></div>' for b, s in tiles),
+        sections="\n".join(f"<h2>{escape(heading)}</h2>\n{part}" for heading, part in sections.items() if part),
+        whose=whose,
+        configuration=escape(configuration),
+        version=escape(__version__),
+        made=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
     )
 
 
-def filled_page(*, made: datetime, **sections: str) -> str:
-    """The page with its sections, HTML each."""
-    page = Template(files("roadbed.outputs.report").joinpath("page.html").read_text(encoding="utf-8"))
-    sections = {"configuration_note": "every parameter of this run, as YAML", **sections}
-    return page.substitute(sections, version=escape(__version__), made=made.strftime("%Y-%m-%d %H:%M UTC"))
+def run_rows(run: RunRecorder) -> list[tuple[str, str]]:
+    """What was run, and where."""
+    machine = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
+    return [("source", run.source), ("command", run.command or "-"), ("machine", machine)]
 
 
-def _tiles(run: RunSummary) -> str:
+def _tiles(run: RunRecorder) -> list[tuple[str, str]]:
     tiles = []
     if run.frames:
         totals = [1e3 * sum(frame.seconds.values()) for frame in run.measured()]
@@ -64,62 +102,51 @@ def _tiles(run: RunSummary) -> str:
     objects = [frame.objects for frame in run.frames if frame.objects is not None]
     if objects:
         tiles.append((str(max(objects)), "moving objects at once, at most"))
-    return tile_row(tiles)
+    return tiles
 
 
-def tile_row(tiles: Iterable[tuple[str, str]]) -> str:
-    """Large numbers, each with its name."""
-    return "".join(f'<div class="tile"><b>{escape(big)}</b><span>{escape(small)}</span></div>' for big, small in tiles)
-
-
-def _slider(run: RunSummary) -> str:
+def _slider(run: RunRecorder) -> str:
+    frames = [run.frames[index] for index in run.slides]
     slides = [
-        {
-            "index": slide.index,
-            "image": data_url(slide.data, "webp"),
-            "text": slide_text(run.frames[slide.index]),
-        }
-        for slide in run.slides
+        {"index": frame.index, "image": data_url(run.slides[frame.index], "webp"), "text": _slide_text(frame)}
+        for frame in frames
     ]
-    busiest = max(range(len(slides)), key=lambda i: run.frames[run.slides[i].index].objects or 0, default=0)
-    return slider("The run, frame by frame", slides, busiest, slide_key(run))
+    busiest = max(range(len(slides)), key=lambda i: frames[i].objects or 0, default=0)
+    return slider(slides, busiest, slide_key(run))
 
 
-def slider(title: str, slides: Sequence[Mapping[str, Any]], first: int, key: str, wipe: str = "") -> str:
+def slider(slides: Sequence[Mapping[str, Any]], first: int, key: str, wipe: str = "") -> str:
     """Images of frames to step through, opened at `first`; `wipe` is a control that divides two images of a frame."""
-    # `<` is written as an escape so that no text can end the script element.
-    data = json.dumps(slides).replace("<", "\\u003c")
-    script = f'<script type="application/json" id="slides">{data}</script>'
     if not slides:
-        return script
+        return ""
+    data = json.dumps(slides).replace("<", "\\u003c")  # so that no text can end the script element
     image = escape(str(slides[first]["image"]))
     second = f'<img id="other" src="{escape(str(slides[first]["other"]))}" alt=""><i></i>' if wipe else ""
-    return f"""<h2>{escape(title)}</h2>
-<figure><div class="pair"><img id="slide" src="{image}" alt="">{second}</div>
+    return f"""<figure><div class="pair"><img id="slide" src="{image}" alt="">{second}</div>
 <figcaption>{key}</figcaption></figure>
 {wipe}<div class="player"><button id="play" type="button">Play</button>
 <input id="seek" type="range" min="0" max="{len(slides) - 1}" value="{first}" aria-label="frame">
 <output id="which"></output></div>
 <p class="lead no-print">Arrow keys step, space plays, Home and End jump.</p>
-{script}"""
+<script type="application/json" id="slides">{data}</script>"""
 
 
-def slide_text(frame: FrameRecord) -> str:
+def _slide_text(frame: FrameRecord) -> str:
     score = f", F1 {percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
     return f"frame {frame.index}{score}"
 
 
-def slide_key(run: RunSummary) -> str:
+def slide_key(run: RunRecorder) -> str:
     from roadbed.outputs.images import palette
 
-    entries = [("ground", palette.GROUND), ("obstacle", palette.OBSTACLE), ("overhang", palette.OVERHANG)]
+    entries = [palette.LABELS[label] for label in palette.DRAWN_LABELS]
     entries.append(("elevation, paler where uncertain", palette.SURFACE))
     if any(frame.objects is not None for frame in run.frames):
         entries += [("static", palette.STATIC), ("moving", palette.MOVING), ("not seen", palette.UNSEEN)]
     return f'<span class="key">{charts.swatches(entries)}</span>'
 
 
-def _timings(run: RunSummary) -> str:
+def _timings(run: RunRecorder) -> str:
     stages = run.stages()
     if not stages:
         return "<p>No timings were taken.</p>"
@@ -131,11 +158,11 @@ def _timings(run: RunSummary) -> str:
         for stage, v in steady.items()
     ]
     times = table(("stage", "median ms", "95th percentile ms", "longest ms"), rows)
-    bars = charts.stacked_bars(stages, [run.milliseconds(stage) for stage in stages], "ms", "frame")
+    bars = charts.stacked_bars(stages, [run.milliseconds(stage) for stage in stages], "ms")
     return charts.key(stages) + bars + times + f"<p>{_left_out(run)}</p>"
 
 
-def _left_out(run: RunSummary) -> str:
+def _left_out(run: RunRecorder) -> str:
     """Which frames the table of times leaves out, and why."""
     warming = [str(frame.index) for frame in run.frames if frame.warming]
     if len(warming) == len(run.frames):
@@ -146,17 +173,17 @@ def _left_out(run: RunSummary) -> str:
     return f"The table leaves out {which}, in which kernels were compiled or loaded."
 
 
-def _accuracy(run: RunSummary) -> str:
+def _accuracy(run: RunRecorder) -> str:
     scores = run.mean_scores()
     if not scores:
         return ""
     frames = sum(1 for frame in run.frames if frame.scores)
     against = f"Ground labels against the truth of {frames} frames, patchwork++ protocol, mean over frames."
-    out = f"<h2>Accuracy</h2><p>{escape(against)}</p>"
+    out = f"<p>{escape(against)}</p>"
     names = ["F1", "IoU"]
     values = [np.array([frame.scores.get(name, np.nan) for frame in run.frames]) for name in names]
     if np.isfinite(values).sum() > len(names):
-        out += charts.key(names) + charts.lines(names, values, "%", "frame")
+        out += charts.key(names) + charts.lines(names, values, "%")
     return out + table(("measure", "value"), [(f"{name} of the ground", percent(v)) for name, v in scores.items()])
 
 
@@ -169,7 +196,7 @@ def gallery(images: Iterable[ReportImage]) -> str:
     )
 
 
-def _frames(run: RunSummary) -> str:
+def _frames(run: RunRecorder) -> str:
     stages = run.stages()
     labels = ("ground", "obstacle", "overhang", "unknown")
     head = (
@@ -192,10 +219,10 @@ def _frames(run: RunSummary) -> str:
     return f'<div class="scroll">{table(head, rows)}</div>'
 
 
-def links(title: str, targets: Iterable[tuple[str, str]]) -> str:
+def links(targets: Iterable[tuple[str, str]]) -> str:
     """A list of links by name and address; nothing without links."""
     items = "".join(f'<li><a href="{escape(address)}">{escape(name)}</a></li>' for name, address in targets)
-    return f"<h2>{title}</h2><ul>{items}</ul>" if items else ""
+    return f"<ul>{items}</ul>" if items else ""
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -214,3 +241,27 @@ def percent(value: float) -> str:
 
 def data_url(data: bytes, kind: str) -> str:
     return f"data:image/{kind};base64,{b64encode(data).decode()}"
+
+
+def read_report(path: Path) -> tuple[str, list[NDArray[np.uint8]], bool]:
+    """The title and the images (height, width, 3) of the frames of a report, and whether they show the occupancy."""
+    from PIL import Image, UnidentifiedImageError
+
+    page = read_text(path)
+    title, slides = _TITLE.search(page), _SLIDES.search(page)
+    try:
+        if title is None or slides is None:
+            raise ValueError("no title or no images")
+        images = []
+        for slide in json.loads(slides[1]):
+            with Image.open(
+                BytesIO(b64decode(slide["image"].removeprefix(_WEBP), validate=True)), formats=["WEBP"]
+            ) as image:
+                if max(image.size) > _LARGEST:
+                    raise ValueError(f"an image of {image.width} x {image.height}")
+                images.append(np.asarray(image.convert("RGB")))
+        if not images:
+            raise ValueError("no images of frames")
+    except (ValueError, KeyError, TypeError, AttributeError, OSError, UnidentifiedImageError, binascii.Error) as error:
+        raise InputError(f"{path}: found {error}, expected a report of roadbed run") from None
+    return unescape(title[1]), images, _CELLS.search(page) is not None

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from roadbed.core.errors import missing_extra
+from roadbed.core.errors import needs_extra
 from roadbed.core.geometry import Pose
 
 if TYPE_CHECKING:
@@ -28,10 +28,8 @@ class RosMessages:
     """
 
     def __init__(self, version: Literal[1, 2]) -> None:
-        try:
+        with needs_extra("rosbags", "io", "ROS messages"):
             from roadbed.sources.bags.message_types import message_types
-        except ImportError:
-            raise missing_extra("rosbags", "io", "ROS messages") from None
         self.version = version
         self.store: Typestore = message_types(version == 1)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A street with kerbs, side streets, houses, parked and moving cars, people, trees, and a bridge to pass under."""
 
+from collections.abc import Iterator
 from math import pi
 
 from roadbed.simulate import objects as o
@@ -43,8 +44,8 @@ def _to_side_street(x: float) -> float:
     return abs((x - _CORNER + _BLOCK / 2) % _BLOCK - _BLOCK / 2)
 
 
-def _houses(seed: int) -> list[o.SceneObject]:
-    found = [o.wall(Roadside(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)]
+def _houses(seed: int) -> Iterator[o.SceneObject]:
+    yield o.wall(Roadside(sum(_WALL) / 2, -9.3), _WALL[1] - _WALL[0], 2.2)
     for side in (1, -1):
         rng = RandomStream(seed, 1, side + 1)
         x = _FIRST
@@ -55,15 +56,13 @@ def _houses(seed: int) -> list[o.SceneObject]:
             clear_of_wall = side > 0 or middle + length / 2 < _WALL[0] or middle - length / 2 > _WALL[1]
             if _to_side_street(middle) > length / 2 + _SIDE_STREET + 2.0 and clear_of_bridge and clear_of_wall:
                 setback = rng.uniform(9.8, 11.5) + depth / 2
-                found.append(o.building(Roadside(middle, side * setback), length, depth, rng.uniform(8.0, 18.0)))
+                yield o.building(Roadside(middle, side * setback), length, depth, rng.uniform(8.0, 18.0))
                 x += length + (rng.uniform(1.0, 5.0) if rng.bernoulli(0.4) else 0.0)
             else:
                 x += 4.0
-    return found
 
 
-def _street_furniture(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _street_furniture(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 2, side + 1)
         x = _FIRST
@@ -74,18 +73,16 @@ def _street_furniture(seed: int, density: float) -> list[o.SceneObject]:
             kind = rng.uniform()
             towards_road = -side * pi / 2
             if kind < 0.5:
-                found.append(o.tree(Roadside(x, side * 7.1), rng.uniform(6.0, 9.0), rng.uniform(1.7, 2.3)))
+                yield o.tree(Roadside(x, side * 7.1), rng.uniform(6.0, 9.0), rng.uniform(1.7, 2.3))
             elif kind < 0.75:
-                found.append(o.pole(Roadside(x, side * 6.2, towards_road)))
+                yield o.pole(Roadside(x, side * 6.2, towards_road))
             elif kind < 0.9:
-                found.append(o.sign(Roadside(x, side * 6.3, pi)))
+                yield o.sign(Roadside(x, side * 6.3, pi))
             else:
-                found.append(o.low_box(Roadside(x, side * 8.8), 0.9))  # a litter bin
-    return found
+                yield o.low_box(Roadside(x, side * 8.8), 0.9)  # a litter bin
 
 
-def _parked(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _parked(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 3, side + 1)
         x = _FIRST
@@ -94,37 +91,33 @@ def _parked(seed: int, density: float) -> list[o.SceneObject]:
             if rng.bernoulli(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
                 path = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
-                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                yield o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8))
         corner = _CORNER - 2 * _BLOCK
         while corner < _LAST:  # cars waiting in the side streets
             if rng.bernoulli(0.5 * density):
-                found.append(o.car(Roadside(corner + side * 1.9, side * rng.uniform(12.0, 20.0), -side * pi / 2)))
+                yield o.car(Roadside(corner + side * 1.9, side * rng.uniform(12.0, 20.0), -side * pi / 2))
             corner += _BLOCK
-    return found
 
 
-def _traffic(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _traffic(seed: int, density: float) -> Iterator[o.SceneObject]:
     if density > 0:
-        found.append(o.car(Along(24.0, -_LANE, Pace(SPEED))))
-        found.append(o.car(Along(-19.0, -_LANE, Pace(SPEED))))
+        yield o.car(Along(24.0, -_LANE, Pace(SPEED)))
+        yield o.car(Along(-19.0, -_LANE, Pace(SPEED)))
     rng = RandomStream(seed, 4)
     x = 18.0
     while density > 0 and x < 2 * _LAST:  # oncoming
         vehicle = o.truck if rng.bernoulli(0.12) else o.car
-        found.append(vehicle(Along(x, _LANE + 0.1, Pace(9.0), -1)))
+        yield vehicle(Along(x, _LANE + 0.1, Pace(9.0), -1))
         x += rng.uniform(40.0, 80.0) / density
     x = 14.0
     while density > 0 and x < _LAST:
-        found.append(o.cyclist(Along(x, -3.1, Pace(rng.uniform(4.2, 4.8)))))
+        yield o.cyclist(Along(x, -3.1, Pace(rng.uniform(4.2, 4.8))))
         x += rng.uniform(90.0, 140.0) / density
-    return found
 
 
-def _people(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _people(seed: int, density: float) -> Iterator[o.SceneObject]:
     if density > 0:  # along the wall
-        found.append(o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3))))
+        yield o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3)))
     for side in (1, -1):
         rng = RandomStream(seed, 5, side + 1)
         x = _FIRST
@@ -133,8 +126,7 @@ def _people(seed: int, density: float) -> list[o.SceneObject]:
             offset, height = side * rng.uniform(7.9, 8.4), rng.uniform(1.5, 1.9)
             pace = Pace(rng.uniform(1.0, 1.6))
             if rng.bernoulli(0.2):
-                found.append(o.pedestrian(Roadside(x, side * 6.4, -side * pi / 2), height=height))
+                yield o.pedestrian(Roadside(x, side * 6.4, -side * pi / 2), height=height)
             elif side > 0 or not _WALL[0] - 30.0 < x < _WALL[1] + 10.0:  # the wall has its own pedestrian
                 direction = 1 if rng.bernoulli(0.5) else -1
-                found.append(o.pedestrian(Along(x, offset, pace, direction), height=height))
-    return found
+                yield o.pedestrian(Along(x, offset, pace, direction), height=height)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A motorway: three lanes each way, slow traffic at 15 m/s, fast at 30 m/s, guard rails, bridges."""
 
+from collections.abc import Iterator
 from math import pi
 
 from roadbed.simulate import objects as o
@@ -41,25 +42,22 @@ def _rails() -> list[o.SceneObject]:
     return [o.guard_rail(Roadside(x, offset), length) for x in positions for offset in (0.0, 13.4, -13.4)]
 
 
-def _verges(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _verges(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 21, side + 1)
         x = _FIRST
         while density > 0 and x < _LAST:
             x += rng.uniform(5.0, 14.0) / density
             if rng.bernoulli(0.7):
-                found.append(o.tree(Roadside(x, side * rng.uniform(22.0, 45.0)), rng.uniform(5.0, 10.0)))
+                yield o.tree(Roadside(x, side * rng.uniform(22.0, 45.0)), rng.uniform(5.0, 10.0))
             else:
-                found.append(o.sign(Roadside(x, side * 14.5, pi if side < 0 else 0.0)))
-    return found
+                yield o.sign(Roadside(x, side * 14.5, pi if side < 0 else 0.0))
 
 
-def _traffic(seed: int, density: float) -> list[o.SceneObject]:
+def _traffic(seed: int, density: float) -> Iterator[o.SceneObject]:
     if density <= 0:
-        return []
+        return
     rng = RandomStream(seed, 22)
-    found: list[o.SceneObject] = []
     # The slow are overtaken, so they start ahead; the fast overtake, so they start behind.
     lanes = [
         (-_SLOW_LANE, SLOW, 1, 25.0, 25.0 + DURATION * (SPEED - SLOW) + 150.0),
@@ -71,7 +69,6 @@ def _traffic(seed: int, density: float) -> list[o.SceneObject]:
         x = first
         while x < last:
             vehicle = o.truck if speed == SLOW and rng.bernoulli(0.4) else o.car
-            found.append(vehicle(Along(x, offset, Pace(speed), direction)))
+            yield vehicle(Along(x, offset, Pace(speed), direction))
             x += rng.uniform(35.0, 80.0) / density
-    found.append(o.car(Along(45.0, -_OWN_LANE, Pace(SPEED))))
-    return found
+    yield o.car(Along(45.0, -_OWN_LANE, Pace(SPEED)))

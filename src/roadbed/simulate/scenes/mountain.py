@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A winding road of up to 15 % grade, with crown, banked bends, a slope above and a drop below it, and a tunnel."""
 
+from collections.abc import Iterator
 from math import pi
 
 from roadbed.simulate import objects as o
@@ -47,9 +48,8 @@ def _rails() -> list[o.SceneObject]:
     return [o.guard_rail(Roadside(x, -4.1), 4.0) for x in positions if (x // 60.0) % 3 != 1 and not _in_tunnel(x)]
 
 
-def _verges(seed: int, density: float) -> list[o.SceneObject]:
+def _verges(seed: int, density: float) -> Iterator[o.SceneObject]:
     """Trees, bushes and rocks on both slopes."""
-    found: list[o.SceneObject] = []
     for side in (1, -1):
         rng = RandomStream(seed, 11, side + 1)
         x = _FIRST
@@ -59,22 +59,19 @@ def _verges(seed: int, density: float) -> list[o.SceneObject]:
             if _in_tunnel(x) and abs(offset) < 9.0:
                 continue
             if kind < 0.55:
-                found.append(o.tree(Roadside(x, offset), rng.uniform(5.0, 11.0), rng.uniform(1.4, 2.6)))
+                yield o.tree(Roadside(x, offset), rng.uniform(5.0, 11.0), rng.uniform(1.4, 2.6))
             elif kind < 0.85:
-                found.append(o.bush(Roadside(x, offset), rng.uniform(0.5, 1.2), rng.uniform(0.6, 1.5)))
+                yield o.bush(Roadside(x, offset), rng.uniform(0.5, 1.2), rng.uniform(0.6, 1.5))
             else:
-                found.append(o.stone(Roadside(x, offset, rng.uniform(0.0, pi)), rng.uniform(0.3, 1.2)))
-    return found
+                yield o.stone(Roadside(x, offset, rng.uniform(0.0, pi)), rng.uniform(0.3, 1.2))
 
 
-def _traffic(seed: int, density: float) -> list[o.SceneObject]:
-    found: list[o.SceneObject] = []
+def _traffic(seed: int, density: float) -> Iterator[o.SceneObject]:
     rng = RandomStream(seed, 12)
     x = 60.0
     while density > 0 and x < 2.3 * _LAST:
         vehicle = (o.car, o.car, o.truck, o.cyclist)[int(rng.uniform(0.0, 4.0))]
-        found.append(vehicle(Along(x, 1.7, Pace(11.0), -1)))
+        yield vehicle(Along(x, 1.7, Pace(11.0), -1))
         x += rng.uniform(70.0, 140.0) / density
     if density > 0:
-        found.append(o.car(Along(32.0, -1.6, Pace(SPEED))))
-    return found
+        yield o.car(Along(32.0, -1.6, Pace(SPEED)))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A road above a car park on its right; passing cars hide ground that the sensor has seen."""
 
+from collections.abc import Iterator
 from math import pi
 
 from roadbed.simulate import objects as o
@@ -42,31 +43,27 @@ def _buildings() -> list[o.SceneObject]:
     ]
 
 
-def _parked(seed: int, density: float) -> list[o.SceneObject]:
+def _parked(seed: int, density: float) -> Iterator[o.SceneObject]:
     rng = RandomStream(seed, 31)
-    found: list[o.SceneObject] = []
     for row, y in enumerate((-19.0, -24.6, -36.0)):
         x = -30.0
         while x < 50.0:
             if rng.bernoulli(0.6 * min(density, 1.6)):
                 heading = (pi / 2 if row % 2 else -pi / 2) + rng.uniform(-0.04, 0.04)
                 path = Fixed(x, y + rng.uniform(-0.2, 0.2), heading)
-                found.append(o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8)))
+                yield o.car(path, scale=rng.uniform(0.94, 1.06), reflectivity=rng.uniform(0.15, 0.8))
             x += 2.7
     if density > 0:
-        found += [o.tree(Roadside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0)]
-        found += [o.pole(Roadside(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0)]
-    return found
+        yield from (o.tree(Roadside(x, -10.5), 6.0, 1.8) for x in (-24.0, -8.0, 12.0, 28.0, 44.0))
+        yield from (o.pole(Roadside(x, 5.2, -pi / 2)) for x in (-20.0, 10.0, 40.0))
 
 
-def _passing() -> list[o.SceneObject]:
+def _passing() -> Iterator[o.SceneObject]:
     """Cars on the right lane, one abreast of the ego vehicle every few seconds."""
-    found = []
     for number in range(int(DURATION / _EVERY)):
         abreast = _FIRST_PASSES + number * _EVERY
         start = abreast * SPEED - abreast * _PASSING_SPEED
-        found.append(o.car(Along(start, -_LANE, Pace(_PASSING_SPEED))))
-    return found
+        yield o.car(Along(start, -_LANE, Pace(_PASSING_SPEED)))
 
 
 def _people(density: float) -> list[o.SceneObject]:

@@ -5,8 +5,6 @@ A bag is read in parts. Each part obeys the rule for a file (`io.expansion`); on
 times that, because a long recording of nearly empty scans compresses better than a single file.
 """
 
-from __future__ import annotations
-
 import bz2
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """CustomMsg of livox_ros_driver and livox_ros_driver2, read from its bytes as a table of points."""
 
-from __future__ import annotations
-
 import struct
+from types import SimpleNamespace
 from typing import NamedTuple
 
 import numpy as np
@@ -11,33 +10,15 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 
-POINT_FIELDS = (  # intensity: reflectivity, 0 to 255
-    "offset_time",
-    "x",
-    "y",
-    "z",
-    "intensity",
-    "tag",
-    "line",
-)
+POINT_FIELDS = ("offset_time", "x", "y", "z", "intensity", "tag", "line")  # intensity: reflectivity, 0 to 255
 _FORMATS, _OFFSETS = ("<u4", "<f4", "<f4", "<f4", "u1", "u1", "u1"), (0, 4, 8, 12, 16, 17, 18)
 _POINT_BYTES = {True: 19, False: 20}  # in ROS 1, where fields are packed, and in CDR, where they are aligned
-
-
-class _Stamp(NamedTuple):
-    sec: int
-    nanosec: int
-
-
-class _Header(NamedTuple):
-    stamp: _Stamp
-    frame_id: str
 
 
 class LivoxMessage(NamedTuple):
     """A CustomMsg with its points as a table: as 20,000 objects they would take half a second."""
 
-    header: _Header
+    header: SimpleNamespace  # stamp and frame_id, as in other messages
     points: NDArray
 
 
@@ -59,4 +40,5 @@ def livox_message(raw: bytes, is_ros1: bool) -> LivoxMessage:
     padded = bytes(raw[place + 20 :]) + bytes(not is_ros1)  # CDR does not fill up the last point
     if count * size > len(padded):
         raise InputError(f"CustomMsg: points: found {len(padded) // size}, expected {count}")
-    return LivoxMessage(_Header(_Stamp(seconds, nanoseconds), frame), np.frombuffer(padded, record, count))
+    header = SimpleNamespace(stamp=SimpleNamespace(sec=seconds, nanosec=nanoseconds), frame_id=frame)
+    return LivoxMessage(header, np.frombuffer(padded, record, count))

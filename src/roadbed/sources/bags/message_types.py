@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Message definitions that Roadbed reads and writes: the standard ones, tf2_msgs for ROS 1, grid_map_msgs, packets."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 bag folders: metadata.yaml with checked types, and storage files that are compressed as a whole."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePath
 from typing import Annotated, Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """sensor_msgs/PointCloud2 of any layout and byte order to arrays by name; takes any object with its fields."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

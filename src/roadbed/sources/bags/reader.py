@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One bag, or several ROS 1 bags, as messages in the order of recording."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -17,9 +15,8 @@ from rosbags.rosbag2 import Reader as Reader2
 from rosbags.rosbag2.reader import DirectoryReader
 from rosbags.rosbag2.storage_mcap import McapReader
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, foreign_errors
 from roadbed.io.files import check_regular, open_regular
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.decompression import DecompressionBudget, limit_mcap, ros1_chunk, unpack_part
 from roadbed.sources.bags.livox import livox_message
 from roadbed.sources.bags.message_types import message_types
@@ -40,10 +37,11 @@ class BagReader:
         self.diagnostics: tuple[str, ...] = ()
         self._stack = ExitStack()
         try:
-            with foreign_errors(path, "ROS bag"):
-                self._open(path)
-        except InputError as error:
-            self._open_recovered(error)
+            try:
+                with foreign_errors(path, "ROS bag"):
+                    self._open(path)
+            except InputError as error:
+                self._open_recovered(error)
         except BaseException:
             self.close()
             raise
@@ -51,18 +49,14 @@ class BagReader:
     def _open_recovered(self, error: InputError) -> None:
         """A truncated bag has no index: copy its readable messages into a complete bag."""
         self.close()
-        self._stack = ExitStack()
-        try:
-            folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
-            with foreign_errors(self.path, "ROS bag"):
-                saved = recover(self.path, folder)
-            if saved is None:
-                raise error
-            self.diagnostics = (saved.note,)
-            self._open(saved.path)
-        except BaseException:
-            self.close()
-            raise
+        folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="roadbed-bag-")))
+        with foreign_errors(self.path, "ROS bag"):
+            recovered = recover(self.path, folder)
+        if recovered is None:
+            raise error
+        place, lost = recovered
+        self.diagnostics = (lost,)
+        self._open(place)
 
     def _open(self, place: Path) -> None:
         path = _RegularPath(place)
@@ -100,11 +94,6 @@ class BagReader:
     def close(self) -> None:
         self._stack.close()
 
-    def stamps(self, links: Iterable[Any]) -> Iterator[int]:
-        """Recording times (ns), in order."""
-        for _, stamp, _ in self._raw_messages(links, None, None):
-            yield stamp
-
     def messages(
         self, links: Iterable[Any], start: int | None = None, stop: int | None = None
     ) -> Iterator[tuple[int, Any]]:
@@ -112,25 +101,22 @@ class BagReader:
         store = message_types(self.is_ros1)
         deserialize = store.deserialize_ros1 if self.is_ros1 else store.deserialize_cdr
         with foreign_errors(self.path, "ROS bag"):
-            for link, stamp, raw in self._raw_messages(links, start, stop):
+            for link, stamp, raw in self.raw_messages(links, start, stop):
                 is_livox = link.msgtype in LIVOX_TYPES
                 yield stamp, livox_message(raw, self.is_ros1) if is_livox else deserialize(raw, link.msgtype)
 
-    def raw_messages(self) -> Iterator[tuple[Any, int, bytes]]:
-        """Connection, recording time (ns) and bytes of every message, in order."""
-        with foreign_errors(self.path, "ROS bag"):
-            yield from self._raw_messages(self.connections, None, None)
-
-    def _raw_messages(
-        self, links: Iterable[Any], start: int | None, stop: int | None
+    def raw_messages(
+        self, links: Iterable[Any], start: int | None = None, stop: int | None = None
     ) -> Iterator[tuple[Any, int, bytes]]:
+        """Connection, recording time (ns) and bytes of messages, in order; from `start`, before `stop`."""
         chosen_ids = {id(link) for link in links}
         streams = []
-        for reader in self._readers:
-            chosen = [link for link in reader.connections if id(link) in chosen_ids]
-            if chosen:
-                streams.append(reader.messages(chosen, start=start, stop=stop))
-        return self._new_budget().through(merge(*streams, key=lambda item: item[1]))
+        with foreign_errors(self.path, "ROS bag"):
+            for reader in self._readers:
+                chosen = [link for link in reader.connections if id(link) in chosen_ids]
+                if chosen:
+                    streams.append(reader.messages(chosen, start=start, stop=stop))
+            yield from self._new_budget().through(merge(*streams, key=lambda item: item[1]))
 
     def _new_budget(self) -> DecompressionBudget:
         return DecompressionBudget(self._stored, str(self.path))

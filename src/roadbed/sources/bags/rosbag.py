@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 1 bags and ROS 2 bags (sqlite3, MCAP) by rosbags, without a ROS installation: scans with odometry."""
 
-from __future__ import annotations
-
 import weakref
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,19 +8,17 @@ from itertools import starmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, needs_extra
 from roadbed.core.frames import Scan
-from roadbed.sources.bags.bag_poses import BagPoses
-from roadbed.sources.bags.ouster_messages import OusterMessages
-from roadbed.sources.bags.scan_messages import ScanMessages
+from roadbed.sources.bags.scan_messages import OusterMessages, ScanMessages
 from roadbed.sources.bags.transforms import (
-    CLOUD_TYPE,
-    HESAI_TYPE,
-    LIVOX_TYPES,
+    CLOUD_TYPES,
     OUSTER_TYPES,
+    PACKET_TYPES,
     POSE_TYPES,
     RESULTS,
-    VELODYNE_TYPE,
+    SCAN_TYPES,
+    BagPoses,
 )
 from roadbed.sources.poses import Trajectory, given_poses
 from roadbed.sources.source import Source
@@ -30,7 +26,6 @@ from roadbed.sources.source import Source
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
 
-CLOUD_TYPES, PACKET_TYPES = (CLOUD_TYPE, *LIVOX_TYPES), (VELODYNE_TYPE, HESAI_TYPE, *OUSTER_TYPES)
 _FILE_SUFFIXES = (".bag", ".mcap", ".db3")
 
 
@@ -105,7 +100,7 @@ class RosbagSource(Source):
 
     def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
         """Every message of the bag: connection, recording time (ns) and bytes, in order."""
-        return self._reader.raw_messages()
+        return self._reader.raw_messages(self._reader.connections)
 
     def recorded_at(self, index: int) -> int:
         """Recording time (ns) of scan `index`."""
@@ -137,7 +132,7 @@ class RosbagSource(Source):
         """The topics of the option `topic`, else the only one: of clouds if there are any, else of packets."""
         named = str(self.options.get("topic", "")).split(",") if self.options.get("topic") else []
         if named:
-            found = self._topics_of(CLOUD_TYPES + PACKET_TYPES)
+            found = self._topics_of(SCAN_TYPES)
             return tuple(dict.fromkeys(self._check_named("topic", name, found, self._kinds(found)) for name in named))
         clouds = self._topics_of(CLOUD_TYPES)
         # Clouds of Roadbed itself come after those it was made from.
@@ -191,11 +186,9 @@ def _listed(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _open_reader(path: Path) -> BagReader:
+def _open_reader(path: Path) -> "BagReader":
     if not path.exists():
         raise InputError(f"{path}: no such file or folder")
-    try:
+    with needs_extra("rosbags", "io", f"reading {path}"):
         from roadbed.sources.bags.reader import BagReader
-    except ImportError:
-        raise missing_extra("rosbags", "io", f"reading {path}") from None
     return BagReader(path)

@@ -1,37 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages that hold one scan each: PointCloud2, Livox CustomMsg, and the packets of a revolution (Velodyne, Hesai)."""
-
-from __future__ import annotations
+"""Scans of messages: PointCloud2, Livox CustomMsg and the packets of a revolution (Velodyne, Hesai) hold one each;
+Ouster packets come one per message.
+"""
 
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, foreign_errors
 from roadbed.core.frames import Scan
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.bags.livox import POINT_FIELDS, LivoxMessage
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.transforms import (
-    CLOUD_TYPE,
-    HESAI_TYPE,
-    LIVOX_TYPES,
-    VELODYNE_TYPE,
-    frame_name,
-    stamp_seconds,
-)
+from roadbed.sources.bags.transforms import HESAI_TYPE, OUSTER_TYPES, SCAN_TYPES, frame_name, stamp_seconds
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.sensors import hesai
+from roadbed.sources.sensors import hesai, ouster
 from roadbed.sources.sensors.velodyne import scan_of_packets
+from roadbed.sources.source import InOrder
 
 if TYPE_CHECKING:
     from roadbed.sources.bags.reader import BagReader
 
-SCAN_TYPES = (CLOUD_TYPE, *LIVOX_TYPES, VELODYNE_TYPE, HESAI_TYPE)
 _LIDAR = "lidar"  # name of a sensor whose messages name no frame
+_OUSTER = "os_sensor"  # the frame of Ouster's driver; packets have no header
+_TEXT_TYPE = "std_msgs/msg/String"
 
 
 def scan_of_message(message: Any, where: str, recorded_ns: int, calibration: Any = None) -> Scan:
@@ -63,7 +58,7 @@ def _sensor(message: Any) -> str:
 class ScanMessages:
     """The scans of one or several topics, with the time of recording (ns), in its order."""
 
-    def __init__(self, reader: BagReader, topics: tuple[str, ...], calibration: Any = None) -> None:
+    def __init__(self, reader: "BagReader", topics: tuple[str, ...], calibration: Any = None) -> None:
         self._calibration, self._reader, self._where = calibration, reader, f"{reader.path}: {','.join(topics)}"
         self._topics = {
             topic: [link for link in reader.connections if link.topic == topic and link.msgtype in SCAN_TYPES]
@@ -111,5 +106,43 @@ class ScanMessages:
 
     @cached_property
     def _stamps(self) -> list[int]:
-        with foreign_errors(self._reader.path, "ROS bag"):
-            return sorted(self._reader.stamps(self._links))
+        return sorted(stamp for _, stamp, _ in self._reader.raw_messages(self._links))
+
+
+class OusterMessages(InOrder[tuple[int, Scan]]):
+    """The scans of an Ouster, each with the recording time (ns) of the packet after which it was complete."""
+
+    def __init__(self, reader: "BagReader", topic: str, metadata: Any = None) -> None:
+        """`metadata`: the JSON file; None looks for a topic /NAMESPACE/metadata, then for a file next to the bag."""
+        super().__init__(self._decode, f"{reader.path}: {topic}")
+        self._reader = reader
+        self._links = [link for link in reader.connections if link.topic == topic and link.msgtype in OUSTER_TYPES]
+        self._sensor = self._find_metadata(topic, metadata)
+
+    def _find_metadata(self, topic: str, given: Any) -> ouster.Ouster:
+        name = f"{topic.rpartition('/')[0]}/metadata"
+        links = [link for link in self._reader.connections if link.topic == name and link.msgtype == _TEXT_TYPE]
+        for _, message in self._reader.messages(links) if given is None else ():
+            return ouster.read_metadata(str(message.data), f"{self._reader.path}: {name}")
+        found = ouster.metadata_file(self._reader.path, given)
+        if found is None:
+            beside = Path(self._reader.path).with_suffix(".json")
+            raise InputError(
+                f"{self._where}: found no metadata of the Ouster, expected a topic {name}, {beside.name} next to the "
+                f"bag, or ?metadata=FILE.json"
+            )
+        return found
+
+    def recorded_at(self, index: int) -> int:
+        return self[index][0]
+
+    def cloud(self, index: int) -> None:
+        """No PointCloud2."""
+
+    def frames(self) -> list[str]:
+        return [_OUSTER]
+
+    def _decode(self) -> Iterator[tuple[int, Scan]]:
+        packets = ((1e-9 * recorded, message.buf.tobytes()) for recorded, message in self._reader.messages(self._links))
+        for scan in ouster.scans_of_packets(self._sensor, packets, self._where):
+            yield round(1e9 * (scan.time or 0.0)), replace(scan, sensor=_OUSTER)

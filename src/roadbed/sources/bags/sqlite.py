@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """ROS 2 bags in SQLite, with limits: a malicious database can define queries instead of rows, or endless ones."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -41,7 +39,7 @@ def check_tables(path: Path, size: int) -> None:
     with closing(bounded(path, size)) as database:
         if "messages" in check_plain(database, path):  # visits every page: damaged files may have page cycles
             database.execute("SELECT count(topic_id) FROM messages NOT INDEXED").fetchall()
-        if "offered_qos_profiles" in _columns(database, "topics"):
+        if ("offered_qos_profiles",) in database.execute("SELECT name FROM pragma_table_info('topics')").fetchall():
             for (profiles,) in database.execute("SELECT offered_qos_profiles FROM topics"):
                 check_qos(profiles)
 
@@ -65,10 +63,6 @@ def check_plain(database: sqlite3.Connection, path: Path) -> list[str]:
     if odd:
         raise InputError(f"{path}: found {str(odd[0])[:80]}, expected plain tables")
     return tables
-
-
-def _columns(database: sqlite3.Connection, table: str) -> set[str]:
-    return {name for (name,) in database.execute("SELECT name FROM pragma_table_info(?)", (table,))}
 
 
 def _is_virtual(sql: str | None) -> bool:

@@ -5,8 +5,6 @@ Sweeps hold the returns of two stacked 32-beam sensors in the egovehicle frame (
 axle), moved to where the vehicle was at the time in the file's name.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -39,7 +37,7 @@ class ArgoverseSource(FileSource):
     def matches(cls, location: str) -> bool:
         path = Path(location)
         if path.is_dir():
-            return (path / _SWEEPS).is_dir() or _is_folder_of_sweeps(path)
+            return (path / _SWEEPS).is_dir() or any(file.stem.isdigit() for file in path.glob("*.feather"))
         return path.name.lower().endswith(".feather") and path.is_file()
 
     def list_files(self, path: Path) -> list[Path]:
@@ -112,7 +110,3 @@ def _poses(path: Path, columns: dict[str, NDArray]) -> list[Pose]:
     if not (np.isfinite(turns).all() and np.isfinite(places).all() and (np.abs(turns).sum(axis=1) > 0).all()):
         raise InputError(f"{path}: poses: expected finite numbers and quaternions that are not zero")
     return [Pose.from_quaternion(place, turn) for place, turn in zip(places, turns)]
-
-
-def _is_folder_of_sweeps(path: Path) -> bool:
-    return any(file.stem.isdigit() for file in path.glob("*.feather"))

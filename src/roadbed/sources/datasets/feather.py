@@ -1,32 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feather files (Arrow IPC) as named columns, after a check of their claimed unpacked size."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from pathlib import Path
 
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, foreign_errors, needs_extra
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
 from roadbed.io.flatbuffers import Table
-from roadbed.io.foreign import foreign_errors
 
 _MAGIC = b"ARROW1"
-_RECORD_BATCH, _DICTIONARY_BATCH = 3, 2  # header types of a message
+_DICTIONARY_BATCH = 2  # header type of a message
 _BYTES_PER_VALUE = 8  # of a column without stored data, e.g. one of nulls
 
 
 def read_feather(path: Path, needed: tuple[str, ...], texts: tuple[str, ...] = ()) -> dict[str, NDArray]:
     """Every column by name: numbers, or text for names in `texts`; a missing column of `needed` is an error."""
     raw = read_bytes(path)
-    try:
+    with needs_extra("pyarrow", "argoverse", f"reading {path}"):
         import pyarrow as arrow
-    except ImportError:
-        raise missing_extra("pyarrow", "argoverse", f"reading {path}") from None
     with foreign_errors(path, "feather file"):
         check_claim(sum(_claims(raw)), len(raw), f"{path}: feather file")
         table = arrow.ipc.open_file(arrow.py_buffer(raw)).read_all()

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """KITTI raw drives: velodyne_points/data/*.bin with timestamps, and the GPS/IMU packets in oxts/ as poses."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.io.files import read_text
@@ -65,10 +63,8 @@ class KittiRawSource(RawSource):
             raise InputError(f"{folder}: found no packets, expected one .txt per scan")
         rows = np.concatenate([_read_packet(path) for path in packets])
         T_body_sensor = _imu_from_lidar(drive)
-        try:
+        with errors_at(str(folder)):
             poses = [pose @ T_body_sensor for pose in poses_from_oxts(rows)]
-        except InputError as error:
-            raise InputError(f"{folder}: {error}") from None
         stamps_file = drive / "oxts" / "timestamps.txt"
         if self.times is None or not stamps_file.is_file():
             return Trajectory(tuple(poses), None, str(folder))
@@ -139,8 +135,6 @@ def _imu_from_lidar(drive: Path) -> Pose:
         rotation, translation = values.get("R", np.empty(0)), values.get("T", np.empty(0))
         if rotation.shape != (9,) or translation.shape != (3,):
             raise InputError(f"{file}: found {rotation.size} numbers R and {translation.size} T, expected 9 and 3")
-        try:
+        with errors_at(str(file)):
             return Pose(rotation.reshape(3, 3), translation).inverse()
-        except InputError as error:
-            raise InputError(f"{file}: {error}") from None
     return Pose.identity()

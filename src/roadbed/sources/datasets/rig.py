@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sensor mountings of a sequence folder (rig.yaml), and the sensor of each point (sensor_index/)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """KITTI odometry and SemanticKITTI sequences: velodyne/; optional labels/, poses, times, calib.txt, rig.yaml."""
 
-from __future__ import annotations
-
+import json
 from pathlib import Path
 
-from roadbed.core.errors import InputError
+import numpy as np
+
+from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.core.tracked_objects import Box
-from roadbed.sources.datasets.annotations import read_annotations
+from roadbed.io.files import read_text
 from roadbed.sources.datasets.rig import on_rig, read_mounts
 from roadbed.sources.formats.bin import RawSource, label_file, read_bin
 from roadbed.sources.formats.columns import KITTI
-from roadbed.sources.formats.files import cloud_files
-from roadbed.sources.poses import Trajectory, read_calibration, read_poses, read_times
+from roadbed.sources.formats.files import cloud_files, file_in
+from roadbed.sources.poses import Trajectory, read_calibration
 
 
 class SemanticKittiSource(RawSource):
@@ -33,24 +34,18 @@ class SemanticKittiSource(RawSource):
         return cloud_files(path / "velodyne", self.suffixes)
 
     def attach(self) -> None:
+        super().attach()
         folder = Path(self.path)
-        times = Path(self.options.get("times") or folder / "times.txt")
-        self.times = read_times(times, len(self)) if times.is_file() or "times" in self.options else None
-        poses = self._poses_file(folder)
-        self.trajectory = None if poses is None else lidar_trajectory(read_poses(poses), folder / "calib.txt")
         if self.trajectory is not None:
-            self.trajectory.check_count(len(self))
+            self.trajectory = lidar_trajectory(self.trajectory, folder / "calib.txt")
         self._mounts = read_mounts(folder)
         objects = folder / "objects.jsonl"
         self._objects = read_annotations(objects) if objects.is_file() else None
 
-    def _poses_file(self, folder: Path) -> Path | None:
-        """The option `poses`, poses.txt of SemanticKITTI, or poses/NN.txt next to sequences/ of KITTI odometry."""
-        if "poses" in self.options:
-            return Path(self.options["poses"])
+    def poses_file(self, folder: Path) -> Path | None:
+        """poses.txt of SemanticKITTI, or poses/NN.txt next to sequences/ of KITTI odometry."""
         resolved = folder.resolve()
-        candidates = (folder / "poses.txt", resolved.parent.parent / "poses" / f"{resolved.name}.txt")
-        return next((file for file in candidates if file.is_file()), None)
+        return super().poses_file(folder) or file_in(resolved.parent.parent / "poses", f"{resolved.name}.txt")
 
     def read(self, path: Path) -> Scan:
         return on_rig(read_bin(path, self.layout, label_file(path)), Path(self.path), self._mounts)
@@ -70,10 +65,35 @@ def lidar_trajectory(trajectory: Trajectory, calibration: Path) -> Trajectory:
         return trajectory
     if values.shape != (12,):
         raise InputError(f"{calibration}: Tr: found {values.size} numbers, expected 12 (a 3x4 row)")
-    try:
+    with errors_at(f"{calibration}: Tr"):
         T_camera_lidar = Pose.from_matrix(values.reshape(3, 4))
-    except InputError as error:
-        raise InputError(f"{calibration}: Tr: {error}") from None
     T_lidar_camera = T_camera_lidar.inverse()
     poses = tuple(T_lidar_camera @ pose @ T_camera_lidar for pose in trajectory.poses)
     return Trajectory(poses, trajectory.times, trajectory.where)
+
+
+def read_annotations(path: Path) -> dict[int, tuple[Box, ...]]:
+    """Annotated boxes by frame number, of objects.jsonl: one JSON line per frame; frames without a line have none."""
+    frames: dict[int, tuple[Box, ...]] = {}
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            entry = json.loads(line)
+            frames[int(entry["frame"])] = tuple(_box(item) for item in entry["objects"])
+        except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+            raise InputError(
+                f"{path}: line {number}: expected frame and objects with id, kind, footprint (4x2), z, height; "
+                f"found {type(error).__name__} {error}"
+            ) from None
+    return frames
+
+
+def _box(item: dict) -> Box:
+    footprint = np.array(item["footprint"], np.float64)
+    if footprint.shape != (4, 2):
+        raise ValueError(f"footprint of shape {footprint.shape}")
+    z, height = float(item["z"]), float(item["height"])
+    if not np.isfinite([*footprint.ravel(), z, height]).all():
+        raise ValueError("numbers that are not finite")
+    return Box(str(item["id"]), str(item["kind"]), footprint, z, height)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`.bin` scans without a header, one file or a folder of them: KITTI, nuScenes, Waymo, NCLT and others."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from pathlib import Path
@@ -79,7 +77,7 @@ class RawSource(FileSource):
 
     def attach(self) -> None:
         super().attach()
-        assert self.layout  # refused at once, not at the first scan
+        given_layout(self.options, self.location, self.usual)  # options are refused at once, not at the first scan
 
 
 def _unknown(path: Path, found: str) -> InputError:
@@ -93,6 +91,7 @@ class BinSource(RawSource):
 
     def attach(self) -> None:
         super().attach()
+        assert self.layout  # unknown columns are refused at once, too
         self._mounts = read_mounts(self.files[0].parent.parent)
 
     def read(self, path: Path) -> Scan:

@@ -7,8 +7,6 @@ is the record length, the same for multiples of it, and zero for lengths without
 points does not matter.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

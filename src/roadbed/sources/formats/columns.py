@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Records without a header: `?columns=x,y,z,intensity&dtype=uint16&scale=0.005&offset=-100`, or recognised."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A file is a source of one scan, a folder of files of one format a source of many."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from dataclasses import replace
@@ -42,12 +40,15 @@ class FileSource(Source):
     def attach(self) -> None:
         """Find the times and poses of the files."""
         folder = Path(self.path)
-        times = self.options.get("times") or _file_in(folder, "times.txt")
-        poses = self.options.get("poses") or _file_in(folder, "poses.txt")
+        times = self.options.get("times") or file_in(folder, "times.txt")
+        poses = self.options.get("poses") or self.poses_file(folder)
         self.times = None if times is None else read_times(times, len(self.files))
         self.trajectory: Trajectory | None = None if poses is None else read_poses(poses)
         if self.trajectory is not None:
             self.trajectory.check_count(len(self.files))
+
+    def poses_file(self, folder: Path) -> Path | None:
+        return file_in(folder, "poses.txt")
 
     @classmethod
     def matches(cls, location: str) -> bool:
@@ -145,6 +146,7 @@ def _natural_order(path: Path) -> list[tuple[int, int, str]]:
     return [(1, int(part), part) if part.isascii() and part.isdigit() else (0, 0, part) for part in parts]
 
 
-def _file_in(folder: Path, name: str) -> Path | None:
+def file_in(folder: Path, name: str) -> Path | None:
+    """The file of this name, if it exists."""
     file = folder / name
     return file if folder.is_dir() and file.is_file() else None

@@ -5,8 +5,6 @@ Control byte c < 32: c + 1 literal bytes follow. Otherwise a copy: length (c >> 
 further byte, from a distance of 1 + ((c & 31) << 8 | next byte) behind the end of the output.
 """
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 

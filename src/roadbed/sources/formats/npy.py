@@ -1,19 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy files: `.npy` of points, `.npz` of Roadbed or with points under any usual name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, errors_at, foreign_errors
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Pose
 from roadbed.io.arrays import check_numbers, read_array, read_arrays
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
 from roadbed.sources.formats.columns import KITTI, RAW_OPTIONS, SKIPPED, Layout, given_layout
 from roadbed.sources.formats.files import FileSource
@@ -139,14 +136,9 @@ def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) ->
 def _pose(arrays: dict[str, NDArray], name: str, path: Path) -> Pose | None:
     if name not in arrays:
         return None
-    return _pose_of(check_numbers(arrays[name], f"{path}: {name}"), f"{path}: {name}")
-
-
-def _pose_of(matrix: NDArray, where: str) -> Pose:
-    try:
+    matrix = check_numbers(arrays[name], f"{path}: {name}")
+    with errors_at(f"{path}: {name}"):
         return Pose.from_matrix(matrix)
-    except InputError as error:
-        raise InputError(f"{where}: {error}") from None
 
 
 def _mounts(arrays: dict[str, NDArray], path: Path) -> tuple[SensorMount, ...]:
@@ -155,8 +147,8 @@ def _mounts(arrays: dict[str, NDArray], path: Path) -> tuple[SensorMount, ...]:
     names, matrices = _names(arrays, "mount_names", path), check_numbers(arrays["mount_poses"], f"{path}: mount_poses")
     if matrices.shape != (len(names), 4, 4):
         raise InputError(f"{path}: mount_poses: found shape {matrices.shape}, expected ({len(names)}, 4, 4)")
-    poses = [_pose_of(matrix, f"{path}: mount_poses") for matrix in matrices]
-    return tuple(SensorMount(name, pose) for name, pose in zip(names, poses))
+    with errors_at(f"{path}: mount_poses"):
+        return tuple(SensorMount(name, Pose.from_matrix(matrix)) for name, matrix in zip(names, matrices))
 
 
 def _names(arrays: dict[str, NDArray], name: str, path: Path) -> list[str]:

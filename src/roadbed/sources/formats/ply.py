@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """PLY files, ascii and binary of both byte orders: every property of the vertices; other elements are skipped."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

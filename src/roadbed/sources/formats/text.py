@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points as text: CSV, TXT, XYZ, ASC with a header (libpointmatcher, CloudCompare) or `?columns=`, and PTX."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.files import read_bytes
@@ -130,10 +128,8 @@ class PtxSource(Source):
     def __getitem__(self, index: int) -> Scan:
         start, count = self._starts[index]
         rows = [self._numbers(start + 6 + k, 4) for k in range(4)]
-        try:
+        with errors_at(f"{self.path}: line {start + 7}"):
             pose = Pose.from_matrix(np.array(rows).T)  # rows of a PTX matrix are columns: points are row vectors
-        except InputError as error:
-            raise InputError(f"{self.path}: line {start + 7}: {error}") from None
         first = start + _PTX_HEADER_LINES
         body = b"\n".join(self._lines[first : first + count])
         width = len(self._lines[first].split())

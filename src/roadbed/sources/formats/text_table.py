@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of numbers in text, with a type per block of columns."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Sequence

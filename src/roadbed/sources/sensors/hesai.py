@@ -4,8 +4,6 @@
 Angles of the single sensor are in its correction file; without it those of the model are used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +19,6 @@ from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.sensors.ouster import field_at
 
 _MARK = (b"\xee\xff", b"\xff\xee")
-GPS_PACKET = 512  # bytes of a packet without points
 _SEQUENCE = 4  # bytes at the end of a packet, where they are switched on
 _ONE_RETURN = (0x33, 0x34, 0x37, 0x38)  # first, second, strongest, last; two blocks per firing otherwise
 _SECOND = 1_000_000  # microseconds, the range of the stamp in a packet

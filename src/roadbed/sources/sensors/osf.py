@@ -5,8 +5,6 @@ The layout is that of the flatbuffer schemas of ouster-sdk (OSF version 2). Its 
 click that exclude those of Roadbed, so the files are read here.
 """
 
-from __future__ import annotations
-
 import io
 import zlib
 from collections.abc import Iterator
@@ -18,13 +16,12 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, foreign_errors, needs_extra
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.expansion import unpack
 from roadbed.io.files import open_regular
 from roadbed.io.flatbuffers import Table
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.poses import given_poses
 from roadbed.sources.sensors.ouster import Columns, Ouster, read_metadata, scan_of_columns
 from roadbed.sources.source import Source
@@ -32,15 +29,8 @@ from roadbed.sources.source import Source
 _MARK = b"OSF$"
 _VALID = 2  # status of a file that was finished
 _SENSOR, _STREAM = b"ouster/v1/os_sensor/LidarSensor", b"ouster/v1/os_sensor/LidarScanStream"
-_FIELDS = {
-    1: "range",
-    2: "range2",
-    3: "intensity",
-    4: "intensity2",
-    5: "reflectivity",
-    6: "reflectivity2",
-    7: "near_ir",
-}
+_NAMES = ("range", "range2", "intensity", "intensity2", "reflectivity", "reflectivity2", "near_ir")
+_FIELDS = dict(enumerate(_NAMES, 1))
 _TYPES = {1: "<u1", 2: "<u2", 3: "<u4"}
 _ZPNG = b"\xf8\xfb"
 _FEWEST_BYTES = 64  # of a message: a file cannot hold more messages than this allows
@@ -197,10 +187,8 @@ class OsfSource(Source):
 
 def _zpng(data: bytes, shape: tuple[int, int], dtype: np.dtype, where: str) -> NDArray:
     """An image of Zpng: zstd of differences along each row, of 4 bytes as planes of differences of colours."""
-    try:
+    with needs_extra("rosbags", "io", f"reading {where}"):
         from rosbags.rosbag2.storage_mcap import zstd
-    except ImportError:
-        raise missing_extra("rosbags", "io", f"reading {where}") from None
     height, width, size = *shape, dtype.itemsize
     content = np.frombuffer(unpack(zstd.ZstdDecompressor, data[8:], where), np.uint8)
     if len(content) != height * width * size:

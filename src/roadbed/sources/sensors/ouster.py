@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ouster lidar packets as the manual describes them: the sensor's metadata, packets to columns, columns to scans."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Captures of sensor packets (`.pcap`, `.pcapng`): Velodyne, Hesai, and Ouster with its metadata."""
 
-from __future__ import annotations
-
 import io
 from collections import Counter
 from collections.abc import Iterator
@@ -12,15 +10,13 @@ from itertools import islice, starmap
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar
 
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, foreign_errors, needs_extra
 from roadbed.core.frames import Scan
 from roadbed.io.files import open_regular, read_bytes
-from roadbed.io.foreign import foreign_errors
-from roadbed.sources.in_order import InOrder
 from roadbed.sources.poses import given_poses
 from roadbed.sources.sensors import hesai, ouster
 from roadbed.sources.sensors.velodyne import DATA_PACKET, is_data_packet, velodyne_decoder, velodyne_scan
-from roadbed.sources.source import Source
+from roadbed.sources.source import InOrder, Source
 
 _PCAP_MAGIC = {b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\xc3\xd4", b"\x4d\x3c\xb2\xa1", b"\xa1\xb2\x3c\x4d"}
 _PCAPNG_MAGIC = b"\x0a\x0d\x0d\x0a"
@@ -154,10 +150,8 @@ class PcapSource(Source):
 
 
 def _dpkt(path: Path | str) -> Any:
-    try:
+    with needs_extra("dpkt", "io", f"reading {path}"):
         import dpkt
-    except ImportError:
-        raise missing_extra("dpkt", "io", f"reading {path}") from None
     return dpkt
 
 

@@ -1,23 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Velodyne packets by velodyne-decoder: from the wire (`velodyne:2368`), or from a capture (pcap.py)."""
-
-from __future__ import annotations
+"""Velodyne packets by velodyne-decoder: from a capture (pcap.py), a bag or the wire (udp.py)."""
 
 import math
-import time
-from collections import deque
-from collections.abc import Iterator
-from functools import partial
 from typing import Any
 
-from roadbed.core.errors import InputError, missing_extra
+from roadbed.core.errors import InputError, needs_extra
 from roadbed.core.frames import Scan
-from roadbed.io.foreign import foreign_errors
 from roadbed.sources.fields import scan_from_fields
-from roadbed.sources.sensors.udp import VOTES, ModelVote, UdpSource, listening_address
 
 _FARTHEST_RETURN_M = 1000.0  # the decoder drops returns beyond the sensor's specified range by default
-DATA_PACKET, _TELEMETRY_PACKET = 1206, 512  # bytes
+DATA_PACKET = 1206  # bytes
 _BLOCKS, _LASERS = range(0, 1200, 100), (0xFF, 0xDD, 0xCC, 0xBB)
 _MODEL = 1205  # the byte that names the sensor model
 _STAMP = slice(1200, 1204)  # microseconds since the full hour
@@ -28,10 +20,8 @@ _CATCH_UP = 1e-3  # more than clocks differ in speed
 
 def velodyne_decoder(reason: str) -> tuple[Any, Any]:
     """The velodyne_decoder package and its configuration, which keeps every return."""
-    try:
+    with needs_extra("velodyne-decoder", "io", reason):
         import velodyne_decoder
-    except ImportError:
-        raise missing_extra("velodyne-decoder", "io", reason) from None
     return velodyne_decoder, velodyne_decoder.Config(min_range=0.0, max_range=_FARTHEST_RETURN_M)
 
 
@@ -73,42 +63,6 @@ def is_data_packet(packet: bytes) -> bool:
     return len(packet) == DATA_PACKET and all(packet[k] in _LASERS and packet[k + 1] == 0xEE for k in _BLOCKS)
 
 
-class VelodyneSource(UdpSource):
-    """Scans of a Velodyne sensor on the wire; `velodyne:192.168.1.100:2368` listens on that interface."""
-
-    name = "velodyne"
-
-    def __init__(self, location: str, **options: Any) -> None:
-        super().__init__(location, **options)
-        decoder, config = velodyne_decoder(self.path)
-        self._new_decoder = partial(decoder.StreamDecoder, config)
-        self.listen(*listening_address(self.path, self.name))
-
-    def __iter__(self) -> Iterator[Scan]:
-        for number, (stamp, points) in enumerate(self._revolutions()):
-            yield velodyne_scan(points, self.path, time=stamp, name=f"velodyne_{number:06d}", sensor="velodyne")
-
-    def _revolutions(self) -> Iterator[tuple[float, Any]]:
-        clock, vote, decoder = PacketClock(), ModelVote(), None
-        waiting = deque[tuple[float, bytes]](maxlen=VOTES)  # until the model is known
-        for packet in self._packets:
-            if not is_data_packet(packet):
-                if len(packet) != _TELEMETRY_PACKET:
-                    self.ignore(f"{len(packet)} bytes that are no Velodyne packet")
-                continue
-            waiting.append((clock.stamp(packet, time.time()), packet))
-            if vote.add(packet[_MODEL]):
-                decoder = self._new_decoder()
-            while decoder is not None and waiting:
-                stamp, oldest = waiting.popleft()
-                if oldest[_MODEL] != vote.model:
-                    self.ignore(f"from sensor model 0x{oldest[_MODEL]:02x}, most are from 0x{vote.model:02x}")
-                    continue
-                turn = None
-                try:
-                    with foreign_errors(self.path, "Velodyne packet"):
-                        turn = decoder.decode(stamp, oldest, as_pcl_structs=True)
-                except InputError as error:
-                    self.ignore(str(error))
-                if turn is not None:
-                    yield turn[0].host, turn[1]
+def model_of(packet: bytes) -> str | None:
+    """The sensor that sent a data packet; None for other packets."""
+    return f"Velodyne 0x{packet[_MODEL]:02x}" if is_data_packet(packet) else None

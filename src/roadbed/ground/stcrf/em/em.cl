@@ -25,8 +25,18 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
 }
 
 #if SEEN_ONLY
-FUNCTION uchar seen_by(float now, float before) {
+// Whether a node's plane passes over the sensor: ground is seen from above.
+FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int node) {
+    float x = frame->translation[0] - SPACING * (float)(node % COLUMNS);
+    float y = frame->translation[1] - SPACING * (float)(node / COLUMNS);
+    float above = plane.x + plane.y * x + plane.z * y - frame->translation[2];
+    return frame->sensors == 1 && above > CEILING_HEIGHT && above * above > CEILING_SLOPE * CEILING_SLOPE * (x * x + y * y);
+}
+
+// What the frame says of a node. A ceiling does not stay: scans that see the road below it could not correct such a prior.
+FUNCTION uchar seen_by(GLOBAL const Frame *frame, float4 plane, int node, float now, float before) {
     int stays = now > STAYS_FROM ? STAYS | HAS_DATA : before > STAYS_FROM ? STAYS : 0;
+    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node)) stays = 0;
     return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | stays);
 }
 #endif
@@ -158,10 +168,10 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
 }
 
 // One node by `lanes` work-items, of which the first writes the result.
-FUNCTION void update_node(int node, int skip, int lane, int lanes, int in_flight, int2 segment, GLOBAL const float4 *from,
-                          GLOBAL float4 *to, GLOBAL const float4 *prior, GLOBAL const float4 *expected,
-                          GLOBAL const float4 *points, GLOBAL float4 *surface, GLOBAL uchar *seen, float up,
-                          float gamma, int warm, int last, LOCAL float *scratch) {
+FUNCTION void update_node(GLOBAL const Frame *frame, int node, int skip, int lane, int lanes, int in_flight, int2 segment,
+                          GLOBAL const float4 *from, GLOBAL float4 *to, GLOBAL const float4 *prior,
+                          GLOBAL const float4 *expected, GLOBAL const float4 *points, GLOBAL float4 *surface,
+                          GLOBAL uchar *seen, float up, float gamma, int warm, int last, LOCAL float *scratch) {
     Information sum = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     int count = skip ? 0 : segment.y;
     float4 some[MORE_IN_FLIGHT];
@@ -176,7 +186,7 @@ FUNCTION void update_node(int node, int skip, int lane, int lanes, int in_flight
         store_node(to, node, sum, found);
         if (last) surface[node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
 #if SEEN_ONLY
-        if (last) seen[node] = seen_by(own, warm ? prior[3 * node].x : 0.0f);
+        if (last) seen[node] = seen_by(frame, found, node, own, warm ? prior[3 * node].x : 0.0f);
 #endif
     }
 }
@@ -213,8 +223,8 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
         int2 segment = one_item ? segments[SLOT * NODES + node] : INT2(entry.y, entry.z);
         int skip = task >= tasks || (one_item && segment.y > FEW);
 #define UPDATE(lane, lanes, in_flight)                                                                                    \
-    update_node(node, skip, lane, lanes, in_flight, segment, from, to, prior, expected, points, surface, seen, up, gamma, \
-                warm, last, scratch)
+    update_node(&frames[SLOT], node, skip, lane, lanes, in_flight, segment, from, to, prior, expected, points, surface,  \
+                seen, up, gamma, warm, last, scratch)
 #ifdef ROADBED_CUDA
         if (skip && lanes >= WARP) continue;  // whole warps: no other work-item waits for them
         // The same code four times with constant `lanes`, so that the compiler unrolls it.

@@ -7,9 +7,7 @@ The information of a node is nine numbers: p00 p01 p02 p11 p12 p22 (P) and x0 x1
 share cache lines. Active columns and the points of a node are padded to whole vectors (`kernels.simd`). Twin: em.cl.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -64,7 +62,7 @@ class EmArrays(NamedTuple):
     mean: np.ndarray
 
     @classmethod
-    def of(cls, field: Field) -> EmArrays:
+    def of(cls, field: Field) -> Self:
         return cls(field.information, field.prior, field.data, field.expected, field.mean)
 
 

@@ -157,7 +157,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
             measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
-        elif rules.around:
+        elif rules.around and before.row[row] < before.row[row + 1]:  # else they are zero already
             work.sums[:, row] = 0
 
 

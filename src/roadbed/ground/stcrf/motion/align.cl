@@ -25,13 +25,13 @@ KERNEL sample_residuals(GLOBAL const Frame *frames, GLOBAL const float *input_bu
         float dx = x - ((float)column + 0.5f) * SPACING, dy = y - ((float)row + 0.5f) * SPACING;
         float z = r[6] * px + r[7] * py + r[8] * pz + t[2];
         float dz = z - (plane.y + plane.z * dx + plane.w * dy);
-        ATOMIC_ADD(&found[3 * SLOT + 2], 1);
+        ATOMIC_ADD(&found[2 * SLOT + 1], 1);
         if (fabs(dz) >= FARTHEST_SAMPLE) continue;
         ATOMIC_ADD(&counts[SLOT * NODES + node], 1);
         // A turn also shifts a point sideways, by its height over the sensor, and so up or down the slope of its node.
         float from_z = z - t[2];
         float4 sample = FLOAT4(from_x + plane.z * from_z, from_y + plane.w * from_z, dz, FLOAT_OF((uint)node));
-        samples[SLOT * capacity + ATOMIC_ADD(&found[3 * SLOT], 1)] = sample;
+        samples[SLOT * capacity + ATOMIC_ADD(&found[2 * SLOT], 1)] = sample;
     }
 }
 
@@ -95,11 +95,11 @@ FUNCTION void sum_over_group(const float *sums, LOCAL float *scratch) {
 // Solves the sums of all work-groups, added in order, for the fit {lift, a, b, share of near samples}.
 FUNCTION void solve(GLOBAL const float *parts, LOCAL float *scratch, LOCAL float *sums, LOCAL float *fit) {
     BARRIER();
-    for (int k = LOCAL_ID; k < SUMS * GROUP_COUNT; k += LOCAL_SIZE) scratch[k] = parts[k];
+    for (int k = LOCAL_ID; k < SUMS * FIT_GROUPS; k += LOCAL_SIZE) scratch[k] = parts[k];
     BARRIER();
     for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) {
         float sum = 0.0f;
-        UNROLL_8 for (int group = 0; group < GROUP_COUNT; ++group) sum += scratch[group * SUMS + k];
+        UNROLL_8 for (int group = 0; group < FIT_GROUPS; ++group) sum += scratch[group * SUMS + k];
         sums[k] = sum;
     }
     BARRIER();
@@ -128,25 +128,18 @@ FUNCTION Sample sample_at(GLOBAL const float4 *samples, GLOBAL const int *counts
 }
 
 // One step of the fit dz = lift + a x + b y; `factor`: of the squared residual in the exponent of the weight. Each work-group
-// solves the sums of the step before and adds up its share of this step; after the last step, the last group to finish
-// solves. found: {samples, work-groups done, points over firm nodes}. If few points over firm nodes are samples, the scan
-// contradicts the prior. result: the fit, whether there are enough samples, and whether the scan fits.
-KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL int *counts_all, GLOBAL int *found,
-                GLOBAL float *parts_of_even, GLOBAL float *parts_of_odd, GLOBAL float *result, float factor, int step,
-                int capacity) {
+// solves the sums of the step before and adds up its share of this step. found: {samples, points over firm nodes}.
+KERNEL fit_tilt(GLOBAL const float4 *samples_all, GLOBAL const int *counts, GLOBAL const int *found, GLOBAL const float *before,
+                GLOBAL float *parts, float factor, int step, int capacity) {
     LOCAL_ARRAY float scratch[SUMS * GROUP];
     LOCAL_ARRAY float totals[SUMS];
     LOCAL_ARRAY float fit[4];
-    LOCAL_ARRAY real poses[POSES];
-    LOCAL_ARRAY int done;
     GLOBAL const float4 *samples = samples_all + SLOT * capacity;
-    GLOBAL int *counts = counts_all + SLOT * NODES;
-    GLOBAL const float *before = (step % 2 ? parts_of_even : parts_of_odd) + SLOT * GROUP_COUNT * SUMS;
-    GLOBAL float *parts = (step % 2 ? parts_of_odd : parts_of_even) + SLOT * GROUP_COUNT * SUMS;
-    int n = found[3 * SLOT];
+    counts += SLOT * NODES;
+    int n = found[2 * SLOT];
     Sample s = {0.0f, 0.0f, 0.0f, 0.0f};
     if (GLOBAL_ID < n) s = sample_at(samples, counts, GLOBAL_ID);  // loads while the sums are solved
-    solve(before, scratch, totals, fit);
+    solve(before + SLOT * FIT_GROUPS * SUMS, scratch, totals, fit);
     float lift = step ? fit[0] : 0.0f, a = step ? fit[1] : 0.0f, b = step ? fit[2] : 0.0f;
     float sums[SUMS] = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     for (int k = GLOBAL_ID; k < n; k += GLOBAL_SIZE) {
@@ -158,27 +151,31 @@ KERNEL fit_tilt(GLOBAL Frame *frames, GLOBAL const float4 *samples_all, GLOBAL i
         sums[9] += s.limited, sums[10] += fabs(rest) < NEAR_SAMPLE ? s.limited : 0.0f;
     }
     sum_over_group(sums, scratch);
-    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) parts[GROUP_ID * SUMS + k] = scratch[k * GROUP];
-    if (step < FIT_STEPS - 1) return;
-    FENCE();
-    BARRIER();
-    if (LOCAL_ID == 0) done = ATOMIC_ADD(&found[3 * SLOT + 1], 1);
-    BARRIER();
-    if (done < GROUP_COUNT - 1) return;
-    FENCE();
-    solve(parts, scratch, totals, fit);
+    parts += (SLOT * FIT_GROUPS + GROUP_ID) * SUMS;
+    for (int k = LOCAL_ID; k < SUMS; k += LOCAL_SIZE) parts[k] = scratch[k * GROUP];
+}
+
+// Solves the last step, with one work-group, and corrects the pose. If few points over firm nodes are samples, the scan
+// contradicts the prior. result: the fit, whether there are enough samples, and whether the scan fits.
+KERNEL correct_pose(GLOBAL Frame *frames, GLOBAL const float4 *samples, GLOBAL int *counts, GLOBAL int *found,
+                    GLOBAL const float *parts, GLOBAL float *result, int capacity) {
+    LOCAL_ARRAY float scratch[SUMS * GROUP];
+    LOCAL_ARRAY float totals[SUMS];
+    LOCAL_ARRAY float fit[4];
+    LOCAL_ARRAY real poses[POSES];
+    int n = found[2 * SLOT];
+    solve(parts + SLOT * FIT_GROUPS * SUMS, scratch, totals, fit);
     for (int k = LOCAL_ID; k < POSES; k += LOCAL_SIZE) poses[k] = aligned(&frames[SLOT], fit, k);
     BARRIER();
     if (LOCAL_ID == 0) {
-        int over = found[3 * SLOT + 2], contradicts = over >= FEWEST_SAMPLES && (float)n < SMALLEST_OVERLAP * (float)over;
+        int over = found[2 * SLOT + 1], contradicts = over >= FEWEST_SAMPLES && (float)n < SMALLEST_OVERLAP * (float)over;
         int fits = !contradicts && fit[3] >= SMALLEST_FIT && fabs(fit[0]) <= LARGEST_LIFT && sqrt(fit[1] * fit[1] + fit[2] * fit[2]) <= LARGEST_TILT;
         if (fits && n >= FEWEST_SAMPLES) store_pose(&frames[SLOT], poses);
         for (int k = 0; k < 3; ++k) result[6 * SLOT + k] = fit[k];
         result[6 * SLOT + 3] = contradicts ? (float)n / (float)over : fit[3];
         result[6 * SLOT + 4] = contradicts || n >= FEWEST_SAMPLES;
         result[6 * SLOT + 5] = (float)fits;
-        found[3 * SLOT] = found[3 * SLOT + 1] = found[3 * SLOT + 2] = 0;
+        found[2 * SLOT] = found[2 * SLOT + 1] = 0;
     }
-    // All groups have read the counts: clear them.
-    UNROLL_8 for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[(int)BITS_OF(samples[k].w)] = 0;
+    UNROLL_8 for (int k = LOCAL_ID; k < n; k += LOCAL_SIZE) counts[SLOT * NODES + (int)BITS_OF(samples[SLOT * capacity + k].w)] = 0;
 }

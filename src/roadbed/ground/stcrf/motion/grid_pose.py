@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pose of the lattice, level around the vehicle along world or vehicle axes, and the motion of its prior."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from roadbed.core.frames import Mounting
 from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
 from roadbed.ground.engine import (
-    Alignment,
     FrameOutput,
     GroundEngine,
     Misalignment,
@@ -25,6 +23,7 @@ from roadbed.ground.engine import (
     Placement,
     Rolled,
     Turned,
+    Unaligned,
     Vehicle,
 )
 from roadbed.ground.stcrf import model
@@ -78,25 +77,23 @@ class GridPose:
             return MovingMask(moving, cells.shape, corner, cells.spacing)
         return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
 
-    def alignment(self) -> Alignment:
-        """The request to align the scan with the prior surface."""
-        poses = (*self.from_corner(self.T_lattice_sensor), *self.from_corner(self.T_lattice_vehicle)[9:])
-        return Alignment(poses, model.ALIGNMENT_RADIUS, model.ALIGNMENT_TRUST)
+    def unaligned(self) -> Unaligned:
+        return (*self.from_corner(self.T_lattice_sensor), *self.from_corner(self.T_lattice_vehicle)[9:])
 
-    def corrected(self, by: Misalignment, trust: float) -> GridPose:
+    def corrected(self, by: Misalignment) -> Self:
         """The pose aligned with the prior surface: turned about the sensor, then lowered.
 
-        The share `trust` of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
+        The share ALIGNMENT_TRUST of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
         """
         tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
-        share = trust * beyond(tilt, float(model.ALIGNMENT_DEAD_TILT))
+        share = model.ALIGNMENT_TRUST * beyond(tilt, float(model.ALIGNMENT_DEAD_TILT))
         turn = rotation_to_level(share * by.slope_x, share * by.slope_y)
-        lower = trust * beyond(lift, float(model.ALIGNMENT_DEAD_LIFT)) * by.lift
+        lower = model.ALIGNMENT_TRUST * beyond(lift, float(model.ALIGNMENT_DEAD_LIFT)) * by.lift
         x, y, z = self.T_lattice_sensor.xyz
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, z)
         correction = Pose.of_numbers((*turn, x - u, y - v, z - w - lower))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
-        return GridPose(self.lattice, self.base, sensor, vehicle, self.T_world_grid)
+        return replace(self, T_lattice_sensor=sensor, T_lattice_vehicle=vehicle)
 
 
 def beyond(size: float, dead: float) -> float:

@@ -5,12 +5,12 @@
 import numba
 import numpy as np
 
-from roadbed.ground.stcrf.model import PLANE_FROM, STAYS_FROM, VOTE_PILLARS
+from roadbed.ground.stcrf.model import CEILING_HEIGHT, CEILING_SLOPE, PLANE_FROM, STAYS_FROM, VOTE_PILLARS
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
-from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import F, U
-from roadbed.kernels.simd import LANES, STEP, load, mask_bits, maximum, minimum, splat, store, where
+from roadbed.kernels.simd import LANES, STEP, lane_indices, load, mask_bits, maximum, minimum, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops
 CHUNKS = 4 * min(numba.config.NUMBA_NUM_THREADS, 16)  # ranges of rows handed to threads; no result depends on it
@@ -149,8 +149,17 @@ def begin_active_columns(
     clear_outside(data, data_ends, active_columns)
 
 
+@merged()
+def _is_seen_from_above(mean, row, c, sensor, spacing):
+    """Whether the planes of the vector of nodes at column c pass below the sensor, as those of the ground do."""
+    x = sensor[0] - (lane_indices() + F(c - U(1))) * spacing
+    y = sensor[1] - F(row) * spacing
+    above = load(mean, (0, c)) + load(mean, (1, c)) * x + load(mean, (2, c)) * y - sensor[2]
+    return (above <= CEILING_HEIGHT) | (above * above <= (x * x + y * y) * (CEILING_SLOPE * CEILING_SLOPE))
+
+
 @njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, active_columns, use_prior, ends, planes):
+def keep_seen(first_row, last_row, arrays, information, active_columns, use_prior, sensor, spacing, ends, planes):
     """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
     it knows lies within columns [ends[0], ends[1]) of each row, before and after.
 
@@ -160,7 +169,8 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
     Within the active columns `planes` takes the planes of nodes that know enough, from neighbours too, and the expected
     plane of the rest: the next frame's coarse lattice starts there. All of this for a range of rows.
 
-    A prior that was not used (the scan did not fit it) says nothing of where the ground was seen.
+    A prior that was not used (the scan did not fit it) says nothing of where the ground was seen. A ceiling is not
+    kept: scans that see the road below could not correct a prior that calls it ground. `sensor`: its position, m.
     """
     before = F(1) if use_prior else F(0)
     for row in range(first_row, last_row):
@@ -169,7 +179,8 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
         mean, expected = arrays.mean[r], arrays.expected[r]
         for c in range(U(first), U(last), STEP):
             has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
-            stays = has_data | (known * before > STAYS_FROM)
+            had_data = (load(own, (0, c)) <= STAYS_FROM) & (known * before > STAYS_FROM)
+            stays = had_data | (has_data & _is_seen_from_above(mean, row, c, sensor, spacing))
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             for k in range(9):

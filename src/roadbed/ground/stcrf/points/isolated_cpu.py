@@ -11,43 +11,8 @@ Twin: isolated.cl.
 import numpy as np
 
 from roadbed.core.geometry import Float32
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import Int32, Shape, SortedPoints
-from roadbed.ground.stcrf.model import (
-    FEWEST_STRAYS,
-    ISOLATED,
-    ISOLATED_ABOVE,
-    ISOLATED_ABOVE_SLOPE,
-    ISOLATED_ALIKE,
-    ISOLATED_ALIKE_RADIUS,
-    ISOLATED_ALIKE_SLOPE,
-    ISOLATED_DEEPEST,
-    ISOLATED_ENOUGH,
-    ISOLATED_FEWEST,
-    ISOLATED_LAYER,
-    ISOLATED_LAYERS,
-    ISOLATED_LONE,
-    ISOLATED_LOWEST,
-    ISOLATED_MOST,
-    ISOLATED_RADIUS,
-    ISOLATED_SHARE,
-    ISOLATED_WIDE_RADIUS,
-    LEVEL_BINS,
-    LEVEL_DEPTH,
-    LEVEL_FEWEST,
-    LEVEL_HEIGHT,
-    LEVEL_SHARE,
-    LEVEL_SLOPE,
-    NO_LEVEL,
-    NON_GROUND,
-    RAY_DEPTH,
-    RAY_NODES,
-    SAMPLE_BLOCK,
-    SAMPLE_BLOCKS,
-    SMALL_SCAN,
-    STEEPEST_LEVEL,
-    STRAY_SHARE,
-    THIN_SURFACE,
-)  # fmt: skip
 from roadbed.ground.stcrf.sizes import isolated_reach
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, F, U
@@ -62,7 +27,7 @@ _PHASES = 2  # levels, then marks
 @merged()
 def _extent(z, first, last):
     """Lowest and highest point of a node."""
-    low, high = splat(-NO_LEVEL), splat(-NO_LEVEL)
+    low, high = splat(-model.NO_LEVEL), splat(-model.NO_LEVEL)
     for k in range(first, last, STEP):
         here, is_point = load(z, k), lane_indices() < F(last - k)
         low = where(is_point & (here < low), here, low)
@@ -75,22 +40,24 @@ def _level(z, first, last, low, counts):
     """Height of the lowest band of LEVEL_HEIGHT with enough of a node's points; NO_LEVEL: there is none."""
     counts[:] = 0
     for k in range(first, last):
-        layer = np.int64((z[k] - low) * (F(2) / LEVEL_HEIGHT))
-        counts[U(min(layer, LEVEL_BINS))] += 1  # those above the bins are counted in one more, which is not looked at
+        layer = np.int64((z[k] - low) * (F(2) / model.LEVEL_HEIGHT))
+        counts[U(min(layer, model.LEVEL_BINS))] += (
+            1  # those above the bins are counted in one more, which is not looked at
+        )
     most = 0
-    for layer in range(LEVEL_BINS - 1):
+    for layer in range(model.LEVEL_BINS - 1):
         most = max(most, counts[layer] + counts[layer + 1])
-    for layer in range(LEVEL_BINS - 1):
+    for layer in range(model.LEVEL_BINS - 1):
         band = counts[layer] + counts[layer + 1]
-        if counts[layer] > 0 and band >= LEVEL_FEWEST and F(band) >= LEVEL_SHARE * F(most):
-            return low + F(layer) * (LEVEL_HEIGHT * F(0.5))
-    return NO_LEVEL
+        if counts[layer] > 0 and band >= model.LEVEL_FEWEST and F(band) >= model.LEVEL_SHARE * F(most):
+            return low + F(layer) * (model.LEVEL_HEIGHT * F(0.5))
+    return model.NO_LEVEL
 
 
 @inlined()
 def _is_sampled(row, column):
     """Whether a node is of one of the blocks of which an eighth of the lattice is made."""
-    return (3 * (row // SAMPLE_BLOCK) + column // SAMPLE_BLOCK) % SAMPLE_BLOCKS == 0
+    return (3 * (row // model.SAMPLE_BLOCK) + column // model.SAMPLE_BLOCK) % model.SAMPLE_BLOCKS == 0
 
 
 @merged()
@@ -117,13 +84,13 @@ def _find_levels(first_active, last_active, points, columns, margin, lowest, lev
             continue
         first, last = U(start[c]), U(start[c + U(1)])
         low, high = _extent(z, first, last)
-        found, lowest[c] = low, -NO_LEVEL
-        if last - first < U(LEVEL_FEWEST):
-            found = NO_LEVEL
-        elif high - low > LEVEL_DEPTH:
+        found, lowest[c] = low, -model.NO_LEVEL
+        if last - first < U(model.LEVEL_FEWEST):
+            found = model.NO_LEVEL
+        elif high - low > model.LEVEL_DEPTH:
             found, lowest[c] = _level(z, first, last, low, counts), low
-        if found == NO_LEVEL:
-            found, lowest[c] = high, NO_LEVEL
+        if found == model.NO_LEVEL:
+            found, lowest[c] = high, model.NO_LEVEL
         level[c] = found
 
 
@@ -136,7 +103,7 @@ def _highest_level(level, row, column, shape, reach):
     for y in range(max(row - reach, 0), min(row + reach + 1, shape.rows)):
         for x in range(max(column - reach, 0), min(column + reach + 1, shape.columns)):
             away, c = F(max(abs(y - row), abs(x - column))) * shape.spacing, y * shape.columns + x
-            top = max(top, min(level[c], own + STEEPEST_LEVEL * away) - LEVEL_SLOPE * away)
+            top = max(top, min(level[c], own + model.STEEPEST_LEVEL * away) - model.LEVEL_SLOPE * away)
     return top
 
 
@@ -145,7 +112,11 @@ def _rises(before, here, after, spacing):
     """Whether three levels in a row rise or fall like a slope: beside a wall they rise on one side only."""
     first, second = abs(here - before), abs(after - here)
     one_way = (here > before) == (after > here)
-    return one_way and min(first, second) > LEVEL_SLOPE * spacing and max(first, second) <= STEEPEST_LEVEL * spacing
+    return (
+        one_way
+        and min(first, second) > model.LEVEL_SLOPE * spacing
+        and max(first, second) <= model.STEEPEST_LEVEL * spacing
+    )
 
 
 @merged()
@@ -166,20 +137,20 @@ def _judge(alike, wide, layers):
     """Whether a return with `alike` others at its height is alone below a surface; and with none of the `wide` ones
     below a thin surface. LONE: next to none are at its height, but no surface lies above it either."""
     most = total = 0
-    for layer in range(ISOLATED_LAYERS - 1):
+    for layer in range(model.ISOLATED_LAYERS - 1):
         most = max(most, layers[layer] + layers[layer + 1])
         total += layers[layer]
-    total += layers[ISOLATED_LAYERS - 1]
+    total += layers[model.ISOLATED_LAYERS - 1]
     surface = 0
-    for layer in range(ISOLATED_LAYERS - 1):
+    for layer in range(model.ISOLATED_LAYERS - 1):
         both = layers[layer] + layers[layer + 1]
-        if layers[layer] > 0 and F(both) >= ISOLATED_LOWEST * F(most):
+        if layers[layer] > 0 and F(both) >= model.ISOLATED_LOWEST * F(most):
             surface = both
             break
-    allowed = max(ISOLATED_SHARE * F(surface), F(1) if surface >= ISOLATED_LONE else F(0))
-    if surface < ISOLATED_FEWEST or F(alike) > allowed:
+    allowed = max(model.ISOLATED_SHARE * F(surface), F(1) if surface >= model.ISOLATED_LONE else F(0))
+    if surface < model.ISOLATED_FEWEST or F(alike) > allowed:
         return LONE if alike <= 1 else NOT_ALONE
-    thin = surface >= ISOLATED_LONE and F(surface) > THIN_SURFACE * F(total)
+    thin = surface >= model.ISOLATED_LONE and F(surface) > model.THIN_SURFACE * F(total)
     return UNDER_SURFACE if thin and wide == 0 else ALONE
 
 
@@ -190,7 +161,7 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
     top, bottom = max(row - reach, 0), min(row + reach + 1, shape.rows)
     left, right = max(column - reach, 0), min(column + reach + 1, shape.columns)
     c = row * shape.columns + column
-    most = max(F(ISOLATED_LONE), ISOLATED_MOST * F(start[c + 1] - start[c]))
+    most = max(F(model.ISOLATED_LONE), model.ISOLATED_MOST * F(start[c + 1] - start[c]))
     x0, y0, z0, nothing = xs[k], ys[k], zs[k], splat(F(0))
     alike = wide = np.int64(-1)  # the point finds itself
     layers[:] = 0
@@ -204,15 +175,17 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
         for q in range(U(start[c]), end, STEP):
             u, v, d = load(xs, q) + east, load(ys, q) + north, load(zs, q) - z0
             aside = maximum(maximum(u, nothing - u), maximum(v, nothing - v))
-            near = (aside <= ISOLATED_RADIUS) & (lane_indices() < F(end - q))
-            is_alike = near & (maximum(d, nothing - d) <= aside * ISOLATED_ALIKE_SLOPE + ISOLATED_ALIKE)
-            alike += count_true(is_alike & (aside <= ISOLATED_ALIKE_RADIUS))
-            wide += count_true(is_alike & (aside <= ISOLATED_WIDE_RADIUS))
-            above = near & (d > aside * ISOLATED_ABOVE_SLOPE + ISOLATED_ABOVE) & (d < ISOLATED_DEEPEST)
+            near = (aside <= model.ISOLATED_RADIUS) & (lane_indices() < F(end - q))
+            is_alike = near & (maximum(d, nothing - d) <= aside * model.ISOLATED_ALIKE_SLOPE + model.ISOLATED_ALIKE)
+            alike += count_true(is_alike & (aside <= model.ISOLATED_ALIKE_RADIUS))
+            wide += count_true(is_alike & (aside <= model.ISOLATED_WIDE_RADIUS))
+            above = (
+                near & (d > aside * model.ISOLATED_ABOVE_SLOPE + model.ISOLATED_ABOVE) & (d < model.ISOLATED_DEEPEST)
+            )
             if mask_bits(above):
-                store(codes, 0, compress(above, to_int32(d * (F(1) / ISOLATED_LAYER))))
+                store(codes, 0, compress(above, to_int32(d * (F(1) / model.ISOLATED_LAYER))))
                 for i in range(count_true(above)):
-                    layers[U(min(codes[i], ISOLATED_LAYERS - 1))] += 1
+                    layers[U(min(codes[i], model.ISOLATED_LAYERS - 1))] += 1
             if F(alike) > most:
                 return NOT_ALONE
     return _judge(alike, wide, layers)
@@ -223,13 +196,18 @@ def _passed_below(x, y, z, origin, level, lowest, shape):
     """Whether the ray from the sensor at `origin` to a return passed below the level of a node with a band."""
     east, north, up = origin[0] - x, origin[1] - y, origin[2] - z
     far = max(abs(east), abs(north)) / shape.spacing
-    for i in range(1, min(RAY_NODES, np.int64(far))):
+    for i in range(1, min(model.RAY_NODES, np.int64(far))):
         part = F(i) / far
         column, row = (x + east * part) / shape.spacing, (y + north * part) / shape.spacing
         if column >= F(0) and row >= F(0) and column < F(shape.columns) and row < F(shape.rows):
             c = np.int64(row) * shape.columns + np.int64(column)
             over = level[c] - (z + up * part)
-            if over > RAY_DEPTH and over < ISOLATED_DEEPEST and level[c] < origin[2] and lowest[c] != NO_LEVEL:
+            if (
+                over > model.RAY_DEPTH
+                and over < model.ISOLATED_DEEPEST
+                and level[c] < origin[2]
+                and lowest[c] != model.NO_LEVEL
+            ):
                 return True
     return False
 
@@ -240,7 +218,7 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
     thin surface, and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
     start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
-    small, half, spacing = start[start.shape[0] - 1] < SMALL_SCAN, F(0.5), shape.spacing
+    small, half, spacing = start[start.shape[0] - 1] < model.SMALL_SCAN, F(0.5), shape.spacing
     has_rays = not sample and origin.shape[0] > 0
     for i in range(first_active, last_active):
         c = np.int64(nodes[i])
@@ -250,13 +228,13 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
         if sample and not counts:
             continue
         seen[1] += start[c + 1] - start[c] if counts else 0
-        if lowest[c] == -NO_LEVEL:
+        if lowest[c] == -model.NO_LEVEL:
             continue
-        limit, around = -NO_LEVEL, reach
-        if lowest[c] > NO_LEVEL:
-            level_ground = start[c + 1] - start[c] >= ISOLATED_ENOUGH and not _is_slope(level, row, column, shape)
+        limit, around = -model.NO_LEVEL, reach
+        if lowest[c] > model.NO_LEVEL:
+            level_ground = start[c + 1] - start[c] >= model.ISOLATED_ENOUGH and not _is_slope(level, row, column, shape)
             around = np.int64(0) if level_ground else reach
-            limit = _highest_level(level, row, column, shape, around) - LEVEL_DEPTH
+            limit = _highest_level(level, row, column, shape, around) - model.LEVEL_DEPTH
         for k in range(U(start[c]), U(start[c + 1]) if lowest[c] < limit else U(0)):
             if z[k] < limit:
                 found = _compare(k, points, row, column, shape, around, codes, layers)
@@ -264,7 +242,7 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
                     x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
                     below = has_rays and _passed_below(x, y, z[k], origin, level, lowest, shape)
                     found = ALONE if below else NOT_ALONE
-                mark[k] |= ISOLATED if found != NOT_ALONE else np.uint8(0)
+                mark[k] |= model.ISOLATED if found != NOT_ALONE else np.uint8(0)
                 seen[0] += counts and found == UNDER_SURFACE
 
 
@@ -276,7 +254,7 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
     `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts.
     """
     parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
-    counts, layers = np.empty(LEVEL_BINS + 1, np.int32), np.empty(ISOLATED_LAYERS, np.int32)
+    counts, layers = np.empty(model.LEVEL_BINS + 1, np.int32), np.empty(model.ISOLATED_LAYERS, np.int32)
     scratch, margin = (lowest, level, np.empty(LANES, np.int32), layers), max(reach, 1) if sample else 0
     for phase in range(_PHASES):
         part = first_chunk(tasks, phase)
@@ -301,9 +279,9 @@ class IsolatedReturns:
         """Mark them as ISOLATED, in a scan that has strays. `chunks` are ranges of rows that cost about the same;
         `origin`: see `_mark_isolated`."""
         count = int(points.start[-1])
-        if not self._has_strays(points, chunks, origin, single_thread, sample=count >= SMALL_SCAN):
-            points.mark[:count] &= NON_GROUND
-        elif count >= SMALL_SCAN:
+        if not self._has_strays(points, chunks, origin, single_thread, sample=count >= model.SMALL_SCAN):
+            points.mark[:count] &= model.NON_GROUND
+        elif count >= model.SMALL_SCAN:
             self._has_strays(points, chunks, origin, single_thread, sample=False)
 
     def _has_strays(
@@ -311,9 +289,9 @@ class IsolatedReturns:
     ) -> bool:
         """Mark isolated returns everywhere or in a sample of the nodes; whether some lie below a thin surface."""
         seen = np.zeros((len(chunks) - 1, 2), np.int64)
-        self._level.fill(NO_LEVEL)
+        self._level.fill(model.NO_LEVEL)
         room = self._lowest, self._level, seen
         given = chunks, points, self._shape, self._reach, np.bool_(sample), origin, room
         parallel_region(_mark_isolated, _PHASES, *given, single_thread=single_thread)
         strays, returns = seen.sum(axis=0).tolist()
-        return bool(strays >= FEWEST_STRAYS and np.float32(strays) >= STRAY_SHARE * np.float32(returns))
+        return bool(strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns))

@@ -112,7 +112,13 @@ def classify_rows(first_row, last_row, active_nodes, sums, p00, node_classes):
     The ring two nodes away decides about smoothness: an isolated object touches only the nodes inside it, so it cannot
     vouch for its own roughness, while a kerb, a bank or a verge crosses the ring.
     """
-    columns = sums.shape[2]
+    columns, first_active, last_active = sums.shape[2], active_nodes.row[first_row], active_nodes.row[last_row]
+    if first_active == last_active:
+        return
+    first_row, last_row = (
+        active_nodes.nodes[first_active] // columns,
+        active_nodes.nodes[last_active - 1] // columns + 1,
+    )
     around = np.empty((SUMS, columns), np.int32)
     inner, outer, region = around[_INNER], around[_OUTER], around[_REGION]
     ground, walls = around[_GROUND], around[_WALLS]

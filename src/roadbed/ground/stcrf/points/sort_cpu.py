@@ -5,9 +5,7 @@
 Neighbours in a scan mostly lie on one node: runs of points are counted and placed, not points.
 """
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -46,7 +44,7 @@ class SortScratch(NamedTuple):
     last: np.ndarray  # (slices, LANES, 3) the last points, padded with missing returns
 
     @classmethod
-    def of(cls, slices: int, nodes: int) -> SortScratch:
+    def of(cls, slices: int, nodes: int) -> Self:
         """Scratch for this number of slices and nodes."""
         block, last = np.zeros((slices, 3, BLOCK + LANES), np.float32), np.zeros((slices, LANES, 3), np.float32)
         count = np.zeros((slices, nodes + 1), np.int32)

@@ -160,8 +160,8 @@ FUNCTION int lies_on(float4 point, float4 plane) {
 FUNCTION int slope_start_is_better(Explained region, int own_is_sloped) {
     int more = region.by_sloped - region.by_level;
     int nearly_all = (float)region.by_sloped > SLOPE_NEARLY_ALL * (float)region.all || own_is_sloped;
-    int enough = more > SLOPE_MANY_MORE || (more > SLOPE_SOME_MORE && nearly_all);
-    return (float)region.by_sloped > SLOPE_BETTER * (float)region.by_level && enough;
+    int enough = nearly_all ? SLOPE_SOME_MORE : SLOPE_MANY_MORE;  // `more` compared twice aborts LLVM 18 (PoCL 6)
+    return (float)region.by_sloped > SLOPE_BETTER * (float)region.by_level && more > enough;
 }
 
 // Whether the sloped start explains nearly all points of a node and the level start hardly any, next to seen ground.
@@ -192,7 +192,8 @@ KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *sloped, GLOBA
     int node = GLOBAL_ID;
     if (node >= NODES) return;
     int row = node / COLUMNS, column = node % COLUMNS;
-    Explained region = {0, 0, 0}, own = {0, 0, 0};
+    int4 mine = counts[SLOT * NODES + node];
+    Explained region = {0, 0, 0}, own = {mine.x, mine.y, mine.z};
     int level_around = 0;
     for (int j = max(row - SLOPE_REGION, 0); j < min(row + SLOPE_REGION + 1, ROWS); ++j)
         for (int i = max(column - SLOPE_REGION, 0); i < min(column + SLOPE_REGION + 1, COLUMNS); ++i) {
@@ -201,7 +202,6 @@ KERNEL take_better(GLOBAL const int4 *counts, GLOBAL const float4 *sloped, GLOBA
             region.by_level += found.y;
             region.by_sloped += found.z;
             if (abs(j - row) <= 1 && abs(i - column) <= 1) level_around += found.y;
-            if (j == row && i == column) own.all = found.x, own.by_level = found.y, own.by_sloped = found.z;
         }
     if (!slope_start_is_better(region, is_own_sloped(own, level_around))) return;
     for (int k = 0; k < 3; ++k) level[3 * (SLOT * NODES + node) + k] = sloped[3 * (SLOT * NODES + node) + k];

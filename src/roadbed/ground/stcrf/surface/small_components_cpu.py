@@ -64,7 +64,7 @@ def _mark_large(runs, row_runs, parent, size, least, large_components):
 
 
 @njit(cache=True)
-def drop_small_components(fewest, largest_variance, unknown_variance, elevation, slope, variance):
+def drop_small_components(fewest, largest_variance, unknown_variance, active_columns, elevation, slope, variance):
     """Make nodes unknown that have no clean neighbour in a large component: of `fewest` nodes, or a share of all.
 
     The leaves of a tree crown are at many heights, so that its nodes disagree and few are clean.
@@ -72,8 +72,11 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
     rows, columns = variance.shape
     runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.zeros(rows + 1, np.int32)
     parent = np.empty(runs.shape[0], np.int32)
-    known = 0
+    all_known, known = unknown_variance <= largest_variance, 0
     for row in range(rows):
+        row_runs[row + 1] = row_runs[row]
+        if not (all_known or active_columns.lo[row] < active_columns.hi[row]):
+            continue
         row_runs[row + 1] = _find_runs(variance, U(row), row_runs[row], runs)
         _join_rows(runs, row_runs[max(row - 1, 0)], row_runs[row], row_runs[row + 1], parent)
         for column in range(U(columns)):
@@ -85,6 +88,8 @@ def drop_small_components(fewest, largest_variance, unknown_variance, elevation,
     _mark_large(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), large_components)
     large_nearby = np.empty(columns + 2, np.uint8)
     for row in range(rows):
+        if not (all_known or active_columns.lo[row] < active_columns.hi[row]):
+            continue
         for c in range(U(columns + 2)):
             large_nearby[c] = large_components[row, c] | large_components[row + 1, c] | large_components[row + 2, c]
         c = U(0)

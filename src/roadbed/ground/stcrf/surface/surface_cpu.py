@@ -2,9 +2,7 @@
 # mypy: ignore-errors
 """The surface as lattice layers, with its uncertainty, row by row in SIMD vectors. Twin: surface.cl."""
 
-from __future__ import annotations
-
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -77,7 +75,7 @@ class Evidence(NamedTuple):
     unevenness: np.ndarray  # m^2, mean squared difference from the planes of seen neighbours
 
     @classmethod
-    def none(cls, rows: int, stride: int) -> Evidence:
+    def none(cls, rows: int, stride: int) -> Self:
         """Empty arrays. Outside of the active columns they may hold values of an earlier frame."""
         seen, seen_in_row, unevenness = np.zeros((3, rows + 2, stride), np.float32)
         planes, certainty = (np.zeros((rows + 2, n, stride), np.float32) for n in (3, 2))
@@ -171,7 +169,7 @@ def _describe_rows(first_row, last_row, information, arrays, active_columns, rul
     seen, seen_in_row = evidence.seen, evidence.seen_in_row
     unevenness, certainty = evidence.unevenness, evidence.certainty
     planes, all_known = evidence.planes if rules.seen_only else mean, rules.largest_variance >= unknown
-    doubt = np.empty(planes.shape[2], np.float32)
+    doubt, columns = np.empty(planes.shape[2], np.float32), layers[0].shape[1]
     for row in range(first_row, last_row):
         r = U(row + 1)
         first, last = U(active_columns.lo[row]), U(max(active_columns.lo[row], active_columns.hi[row]))
@@ -179,6 +177,7 @@ def _describe_rows(first_row, last_row, information, arrays, active_columns, rul
             doubt[c] = unknown
         for c in range(first, first if rules.seen_only else last, STEP):
             store(doubt, c, _height_variance(information, *weak, r, c) * rules.scale)
+        known = (ONE, U(columns + 1)) if all_known else (first, min(last, U(columns + 1)))
         while rules.seen_only and first < last:
             end = first
             while end < last and (all_known or _may_be_known(seen, seen_in_row, r, end)):
@@ -186,7 +185,7 @@ def _describe_rows(first_row, last_row, information, arrays, active_columns, rul
             _doubt_row(r, information, mean, rules, seen, seen_in_row, first, end, unevenness, doubt)
             _report_row(r, given, expected, rules, first, end, planes, certainty)
             first = end + STEP
-        _write_row(r, planes, rules, doubt, layers[0], layers[1], layers[2])
+        _write_row(r, planes, rules, doubt, known, layers[0], layers[1], layers[2])
 
 
 SURFACE_PHASES = 2
@@ -248,15 +247,17 @@ def compute_variance(active_columns, evidence, rules, variance):
 
 
 @merged()
-def _write_row(r, planes, rules, doubt, elevation, slope, out):
-    """Copy row r, with its border, to the output layers."""
+def _write_row(r, planes, rules, doubt, columns, elevation, slope, out):
+    """Copy row r to the output layers; nodes outside of `columns`, counted with the border, are unknown."""
     nothing, row = F(np.nan), r - ONE
     for c in range(U(out.shape[1])):
-        out[row, c] = doubt[c + ONE]
+        out[row, c], elevation[row, c] = doubt[c + ONE], nothing
     for c in range(U(out.shape[1])):
-        known = doubt[c + ONE] <= rules.largest_variance
-        elevation[row, c] = planes[r, 0, c + ONE] + rules.base if known else nothing
-    for c in range(U(out.shape[1])):
-        known = doubt[c + ONE] <= rules.largest_variance
-        slope[row, c, 0] = planes[r, 1, c + ONE] if known else nothing
-        slope[row, c, 1] = planes[r, 2, c + ONE] if known else nothing
+        slope[row, c, 0] = slope[row, c, 1] = nothing
+    for c in range(columns[0], columns[1]):
+        known = doubt[c] <= rules.largest_variance
+        elevation[row, c - ONE] = planes[r, 0, c] + rules.base if known else nothing
+    for c in range(columns[0], columns[1]):
+        known = doubt[c] <= rules.largest_variance
+        slope[row, c - ONE, 0] = planes[r, 1, c] if known else nothing
+        slope[row, c - ONE, 1] = planes[r, 2, c] if known else nothing

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings and results of a run, collected frame by frame for the report."""
+"""Figures and images of a run, collected frame by frame for the report."""
 
 import os
-import platform
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from io import BytesIO
 from pathlib import Path
 
@@ -14,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.config import Config
-from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan
+from roadbed.core.frames import GroundFrame, Scan
+from roadbed.pipeline import Result
 from roadbed.sources.location import parse_location
 
 
@@ -42,14 +41,6 @@ class FrameRecord:
 
 
 @dataclass(frozen=True)
-class Slide:
-    """The image of one frame for the slider."""
-
-    index: int
-    data: bytes  # WebP
-
-
-@dataclass(frozen=True)
 class ReportImage:
     """An image with a caption."""
 
@@ -58,46 +49,8 @@ class ReportImage:
     kind: str = "png"  # png, gif, webp
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """Everything the report shows."""
-
-    title: str
-    source: str
-    command: str
-    configuration: str  # YAML
-    frames: tuple[FrameRecord, ...]
-    slides: tuple[Slide, ...] = ()
-    images: tuple[ReportImage, ...] = ()
-    files: tuple[str, ...] = ()  # written next to the report, relative to it
-    machine: str = field(default_factory=lambda: _machine())
-    made: datetime = field(default_factory=lambda: datetime.now(UTC))
-
-    def stages(self) -> list[str]:
-        return list(dict.fromkeys(stage for frame in self.frames for stage in frame.seconds))
-
-    def milliseconds(self, stage: str) -> NDArray[np.float64]:
-        """Of one stage, per frame; 0 where it did not run."""
-        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
-
-    def measured(self) -> list[FrameRecord]:
-        """Frames whose times count: those without warm-up, unless there are no others."""
-        return [frame for frame in self.frames if not frame.warming] or list(self.frames)
-
-    def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
-        """Of one stage, per measured frame."""
-        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
-
-    def mean_scores(self) -> dict[str, float]:
-        """Averages over the frames that have truth; NaN for a measure that no frame has."""
-        from roadbed.evaluate.metrics import mean_of_known
-
-        scored = [frame.scores for frame in self.frames if frame.scores]
-        return {name: mean_of_known(scores[name] for scores in scored) for name in scored[0]} if scored else {}
-
-
 class RunRecorder:
-    """Call `add` with each result of a run, then `summary`. Memory stays bounded however long the run is."""
+    """`add` each result of a run, then `write_report`. Memory stays bounded however long the run is."""
 
     def __init__(
         self,
@@ -111,54 +64,62 @@ class RunRecorder:
     ) -> None:
         self.source, self.config, self.command = source, config, command
         self.title = title or _title(source)
-        self._frames: list[FrameRecord] = []
-        self._slides: list[Slide] = []
+        self.frames: list[FrameRecord] = []
+        self.slides: dict[int, bytes] = {}  # images of frames by their index, WebP
         self._most_slides, self._draw = slides, draw  # the image of a frame; None: `quick_image`
         self._every = 1
         self._kernels = ready_kernels()
 
-    def add(
-        self, scan: Scan, ground: GroundFrame, occupancy: OccupancyFrame | None, seconds: Mapping[str, float]
-    ) -> FrameRecord:
+    def add(self, result: Result) -> FrameRecord:
         """Add the figures of one frame, and its image if it is one of those for the slider."""
         from roadbed.outputs.images import quick_image
 
-        index = len(self._frames)
+        index, scan, occupancy = len(self.frames), result.scan, result.occupancy
         record = FrameRecord(
             index=index,
             name=scan.name or str(index),
             points=len(scan),
-            shares=_shares(ground),
-            seconds=dict(seconds),
-            scores=frame_scores(scan, ground),
+            shares=_shares(result.ground),
+            seconds=result.timings,
+            scores=frame_scores(scan, result.ground),
             objects=None if occupancy is None else len(occupancy.objects),
-            diagnostics=scan.diagnostics + ground.diagnostics + (occupancy.diagnostics if occupancy else ()),
-            warming=not self._frames or ready_kernels() > self._kernels,
+            diagnostics=result.diagnostics,
+            warming=not self.frames or ready_kernels() > self._kernels,
         )
-        self._frames.append(record)
+        self.frames.append(record)
         if self._most_slides and index % self._every == 0:
-            self._slides.append(Slide(index, webp_bytes((self._draw or quick_image)(ground, occupancy))))
-            self._drop_slides()
+            self.slides[index] = webp_bytes((self._draw or quick_image)(result.ground, occupancy))
+            while len(self.slides) > self._most_slides:  # keep every second one, and take half as many from now on
+                self._every *= 2
+                self.slides = {frame: data for frame, data in self.slides.items() if frame % self._every == 0}
         self._kernels = ready_kernels()  # drawing has kernels too, which are no part of a frame
         return record
 
-    def _drop_slides(self) -> None:
-        """Of too many slides every second one is kept, and half as many are taken from now on."""
-        while len(self._slides) > self._most_slides:
-            self._every *= 2
-            self._slides = [slide for slide in self._slides if slide.index % self._every == 0]
+    def stages(self) -> list[str]:
+        return list(dict.fromkeys(stage for frame in self.frames for stage in frame.seconds))
 
-    def summary(self, images: tuple[ReportImage, ...] = (), files: tuple[str, ...] = ()) -> RunSummary:
-        return RunSummary(
-            title=self.title,
-            source=self.source,
-            command=self.command,
-            configuration=self.config.dumps(),
-            frames=tuple(self._frames),
-            slides=tuple(self._slides),
-            images=images,
-            files=files,
-        )
+    def milliseconds(self, stage: str) -> NDArray[np.float64]:
+        """Of one stage, per frame; 0 where it did not run."""
+        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
+
+    def measured(self) -> list[FrameRecord]:
+        """Frames whose times count: those without warm-up, unless there are no others."""
+        return [frame for frame in self.frames if not frame.warming] or self.frames
+
+    def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
+        """Of one stage, per measured frame."""
+        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
+
+    def median_ms(self) -> dict[str, float]:
+        """The median of each stage over the measured frames."""
+        return {stage: round(float(np.median(self.steady_milliseconds(stage))), 3) for stage in self.stages()}
+
+    def mean_scores(self) -> dict[str, float]:
+        """Averages over the frames that have truth; NaN for a measure that no frame has."""
+        from roadbed.evaluate.metrics import mean_of_known
+
+        scored = [frame.scores for frame in self.frames if frame.scores]
+        return {name: mean_of_known(scores[name] for scores in scored) for name in scored[0]} if scored else {}
 
 
 def frame_scores(scan: Scan, ground: GroundFrame) -> dict[str, float]:
@@ -192,7 +153,3 @@ def _shares(ground: GroundFrame) -> dict[str, float]:
 
     count = np.bincount(ground.label, minlength=len(LABELS)) / max(len(ground.label), 1)
     return {name: float(count[label]) for label, (name, _) in LABELS.items()}
-
-
-def _machine() -> str:
-    return f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores, Python {platform.python_version()}"
