@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roadbed import Config, GroundFilter, Label, Pose, Scan
-from roadbed.core.errors import DeviceError
+from roadbed import Config, GroundFilter, Label, OccupancyFilter, Pose, Scan
+from roadbed.core.errors import DeviceError, InputError
 from roadbed.ground.stcrf.device import StcrfDevice
 from roadbed.runtime.cuda_graphs import DELAY
 from tests.devices import ACCELERATORS, accelerator
@@ -258,6 +258,21 @@ def test_batches_keep_order_and_agree_with_single_scans(device, preset):
         if scan.T_world_sensor is None:
             assert_alike(frame, cpu(scan), config)
         assert len(frame.label) == len(scan)
+
+
+@pytest.mark.usefixtures("unprobed")
+def test_labels_alone_are_the_same_labels(device):
+    """Results that are not among the fields are empty, in a batch and alone; the occupancy says that it needs them."""
+    config, scans = Config.preset("paper"), [alone(hilly_scan(seed, 5000)) for seed in range(3)]
+    everything, labels = GroundFilter(config, device), GroundFilter(config, device, fields=())
+    expected = list(everything.batch(scans))
+    for frame, full in zip([*labels.batch(scans), labels(scans[2])], [*expected, expected[2]]):
+        np.testing.assert_array_equal(frame.label, full.label)
+        assert frame.elevation.shape == frame.variance.shape == (0, 0)
+        assert frame.ground_probability.size == frame.height_above_ground.size == frame.slope.size == 0
+    assert np.isfinite(GroundFilter(config, device, fields=["surface"])(scans[0]).elevation).any()
+    with pytest.raises(InputError, match="height_above_ground and surface"):
+        OccupancyFilter(config)(scans[2], frame)
 
 
 @pytest.mark.parametrize("without", [(), ("slope_aware_start",)])

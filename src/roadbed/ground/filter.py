@@ -31,7 +31,7 @@ from roadbed.runtime.device_errors import translate_error
 from roadbed.runtime.device_selection import open_backend
 from roadbed.runtime.program import Program
 
-GroundField = Literal["ground_probability", "height_above_ground"]  # results beside labels and layers
+GroundField = Literal["ground_probability", "height_above_ground", "surface"]  # results beside the labels
 FIELDS: tuple[GroundField, ...] = get_args(GroundField)
 
 
@@ -40,8 +40,9 @@ class GroundFilter(Closing):
 
     The configuration names backend and device; `backend` is one that is open already and shared with another filter.
     With `outputs="device"` labels and layers are CuPy arrays that stay on the GPU; with "both" they come to the host
-    and the stage after it reads them on the GPU. `fields` are the optional results that an accelerator downloads; None:
-    all of FIELDS. Calls from several threads take turns.
+    and the stage after it reads them on the GPU. `fields` are the results beside the labels that an accelerator gives
+    (the surface is elevation, slope and variance); others are empty. None: all of FIELDS, which the CPU always gives.
+    Calls from several threads take turns.
     """
 
     def __init__(
@@ -59,7 +60,10 @@ class GroundFilter(Closing):
         self._turn = threading.RLock()
         self._ego = EgoMask(self.config.vehicle, self.backend)
         _check_outputs(outputs, self.config, self.backend)
-        self._method = _method(self.config, self.backend, map_folder, outputs, check_fields(fields, FIELDS))
+        names = check_fields(fields, FIELDS)
+        if map_folder is not None and "surface" not in names:
+            raise ConfigError("fields: a long-term map needs the surface, expected it among them")
+        self._method = _method(self.config, self.backend, map_folder, outputs, names)
 
     def __call__(
         self,

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.device_arrays import DeviceArray, to_host
+from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.occupancy.observation.model import NO_SENSOR
@@ -123,6 +124,8 @@ class OccupancyInput:
             sensor_index, views = _views_on_device(scan, ground)
         else:
             points, heights = to_host(scan.points), np.asarray(to_host(ground.height_above_ground), np.float32)
+            if len(heights) < len(points) or not ground.elevation.size:
+                raise InputError("ground: expected a frame with the fields height_above_ground and surface")
             surface, views = GroundSurface.of(ground), tuple(_views(scan, ground))
         return cls(
             points,

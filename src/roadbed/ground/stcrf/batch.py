@@ -2,7 +2,7 @@
 """Independent scans, several at a time on one device; transfers overlap with kernels."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import TypeVar
 
@@ -20,8 +20,9 @@ T = TypeVar("T")
 class BatchStcrf:
     """`run` takes tagged frames and yields tagged results in order; no prior is used or kept."""
 
-    def __init__(self, backend: Backend, config: Config) -> None:
-        self._engines = [StcrfDevice(open_device(backend.device), config, _SLOTS) for _ in range(_ENGINES)]
+    def __init__(self, backend: Backend, config: Config, fields: Collection[str] | None = None) -> None:
+        opened = (open_device(backend.device) for _ in range(_ENGINES))
+        self._engines = [StcrfDevice(one, config, _SLOTS, fields=fields) for one in opened]
 
     def run(self, frames: Iterable[tuple[T, FrameInput]]) -> Iterator[tuple[T, FrameOutput]]:
         free, busy = deque(self._engines), deque[tuple[StcrfDevice, list[T]]]()

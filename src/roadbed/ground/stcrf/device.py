@@ -38,6 +38,12 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.graph_cache import GraphCache
 from roadbed.runtime.graphs import CommandGraph
 
+_OPTIONAL = {  # outputs beside the labels: the field that asks for each, and its bit
+    "probability": ("ground_probability", model.PROBABILITY),
+    "height": ("height_above_ground", model.HEIGHT),
+    "layers": ("surface", model.LAYERS),
+}
+
 
 class StcrfDevice:
     """`roadbed.ground.engine.GroundEngine` on one device; with `slots`, that many scans are computed at a time."""
@@ -53,14 +59,14 @@ class StcrfDevice:
         self.backend, self.config, self.slots = backend, config.ground, slots
         self._returns_device_arrays = outputs == "device"  # results are arrays there, new ones for every frame
         self.lattice = lattice_of(config.ground)
-        optional = {"probability": "ground_probability", "height": "height_above_ground"}
-        chosen = (name for name, field in optional.items() if fields is None or field in fields)
-        self._fetched = ("label", *chosen, "layers")  # outputs that are copied to the host
+        chosen = [name for name, (field, _) in _OPTIONAL.items() if fields is None or field in fields]
+        self._fetched = ("label", *chosen)  # outputs that are copied to the host
         self._buffers = Buffers(backend, config, slots, device_resident=outputs == "both")
         self._graphs = CommandGraphs(backend, config, self._buffers)
         argument_struct = ArgumentStruct(model.FRAME, slots)
         self._frames, self._records = argument_struct.array, argument_struct.records
-        self._frames["wanted"] = model.PROBABILITY | model.HEIGHT | model.LAYERS  # computed beside the labels
+        computed = chosen if outputs == "host" else _OPTIONAL  # a next stage reads all of them on the device
+        self._frames["wanted"] = sum(_OPTIONAL[name][1] for name in computed)
         self._unaligned = argument_struct.array["unaligned"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
         self._kept = self._to_move = False
@@ -129,8 +135,10 @@ class StcrfDevice:
         with timed(timings, "device"):
             self.backend.finish()
 
-    def _left(self) -> DeviceGround:
-        """What lies here after a frame, for kernels of the next stage."""
+    def _left(self) -> DeviceGround | None:
+        """What lies here after a frame, for kernels of the next stage; None where not all of it was computed."""
+        if self._frames["wanted"][0] & (model.HEIGHT | model.LAYERS) != model.HEIGHT | model.LAYERS:
+            return None
         b, record = self._buffers, self._records[0]
         self._left_on_device = DeviceGround(
             self.backend,
@@ -342,7 +350,9 @@ class StcrfDevice:
 
     def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:
         nodes, shape = self.lattice.size, self.lattice.shape
-        layers = self._given(self._buffers.layers.host[slot].reshape(-1))
+        if "layers" not in self._fetched:
+            nodes, shape = 0, (0, 0)
+        layers = self._given(self._buffers.layers.host[slot].reshape(-1)[: 4 * nodes])
         elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
         return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
 

@@ -60,7 +60,7 @@ class Stcrf:
         fields: Collection[str] | None = None,
     ) -> None:
         self.config, self.backend = config, backend
-        self.engine = _engine(config, backend, outputs, fields)
+        self.engine, self._fields = _engine(config, backend, outputs, fields), fields
         self._visibility = VisibilityModel() if config.ground.uses("visibility") else None
         self._on_cpu = isinstance(backend, CpuBackend)
         long_term_map = _long_term_map(config, map_folder)
@@ -164,7 +164,7 @@ class Stcrf:
             return
         from roadbed.ground.stcrf.batch import BatchStcrf
 
-        engines = BatchStcrf(self.backend, self.config)
+        engines = BatchStcrf(self.backend, self.config, self._fields)
         for alone, run in groupby(scans, self._is_single_scan):
             if not alone:
                 yield from map(self._completed, run)
