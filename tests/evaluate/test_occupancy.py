@@ -170,6 +170,20 @@ def test_a_frame_in_which_a_mover_was_missed_is_one_that_is_not_within_10_percen
     assert car["error_percent"] == pytest.approx(0.0, abs=1e-4)
 
 
+def test_a_mover_at_rest_is_not_missed():
+    """A car stands for 2 s, drives at 4 m/s and is found while it drives; its track is judged in those frames alone."""
+    scorer = BoxScorer()
+    for k in range(40):
+        speed, x = (4.0, 0.4 * (k - 19)) if k >= 20 else (0.0, 0.0)
+        car, velocity = footprint(x, 0.0), np.array([speed, 0.0])
+        shown = frame(0.1 * k, [(car, velocity)] if speed else [], [] if speed else [car])
+        scorer.add(shown, [Annotation("car", "Car", car, velocity)])
+    out = scorer.result()
+    (row,) = out["movers"]
+    assert (row["visible_frames"], row["frames_at_rest"], row["missed_percent"]) == (20, 20, 0)
+    assert out["mover_frames"] == 20
+
+
 def test_frames_with_hardly_a_hit_are_counted_as_unseen():
     (car,) = run(seen=lambda k: k < 30)["movers"]
     assert (car["frames"], car["unseen_frames"], car["missed_frames"]) == (15, 10, 0)

@@ -20,7 +20,7 @@ WARM_UP = 1.5  # s after its first sight from which a mover's speed is scored
 FIT_FRAMES = 2  # true velocities are lines through this many frames before and after
 REGION_MARGIN = 0.3  # m around a footprint whose cells belong to the object
 EXCLUDED_MARGIN = 0.6  # m around a mover that are left out of the static world
-MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover
+MOVER_SPEED = 0.5  # m/s of net displacement from which an annotated object is a mover; slower frames of it are at rest
 MIN_HITS = 3  # observed cells an object needs in a frame to be scored there; else the frame counts as unseen
 
 
@@ -52,6 +52,11 @@ class _Sight:
     occupied: float
     true_velocity: Float64 | None = None  # (2,) m/s along the grid's axes
     T_world_grid: Pose = field(default_factory=Pose.identity)
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether the object does not move in this frame: it is right to find no velocity."""
+        return self.true_velocity is not None and _norm(self.true_velocity) <= MOVER_SPEED
 
 
 @dataclass
@@ -117,7 +122,7 @@ class BoxScorer:
         return [item for item, hidden in zip(frame.objects, masked) if not hidden]
 
     def _tracking(self, movers: list[str]) -> dict[str, Any]:
-        seen = {(key, sight.time): sight.visible for key in movers for sight in self._sights[key]}
+        seen = {(key, s.time): s.visible and not s.at_rest for key in movers for s in self._sights[key]}
         frames = []
         for frame in self._frames:
             there = {key: box.footprint for key, box in frame.boxes.items() if key in movers}
@@ -255,9 +260,9 @@ def _after_warm_up(sights: list[_Sight]) -> list[_Sight]:
 
 
 def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
-    scored = [s for s in sights if s.visible and s.true_velocity is not None]
+    scored = [s for s in sights if s.visible and s.true_velocity is not None and not s.at_rest]
     start = sights[0].time
-    annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None]
+    annotated = [s for s in _after_warm_up(sights) if s.true_velocity is not None and not s.at_rest]
     late = [s for s in annotated if s.visible]
     errors = [_speed_error(s.velocity, s.true_velocity) for s in late]
     cell_errors = [_speed_error(s.cell_velocity, s.true_velocity) for s in late]
@@ -277,6 +282,7 @@ def _mover_row(key: str, kind: str, sights: list[_Sight]) -> dict[str, Any]:
         "dynamic_share_percent": _share(late),
         "frames": len(late),
         "visible_frames": len(scored),
+        "frames_at_rest": sum(s.visible and s.at_rest for s in sights),
         "missed_percent": mean(100.0 * (s.velocity is None) for s in scored),
         "found_after_s": next((round(s.time - start, 3) for s in scored if s.velocity is not None), None),
         "speeds": [
