@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from io import BytesIO
 from pathlib import Path
@@ -18,6 +18,7 @@ from paper_pictures import KITTI_CREDIT, paper_pictures, real_pictures
 from PIL import Image
 
 import roadbed
+from roadbed.evaluate.tracking import inside
 from roadbed.outputs.images import frame_figure, overview_figure, png_bytes, quick_image, save_animation
 from roadbed.outputs.images.animation import captioned
 from roadbed.outputs.images.panels import motion
@@ -31,6 +32,12 @@ MOMENTS = (
     ("sim:standstart?frames=36", 1, 9.0, "1.5 s after the car started"),
     ("sim:city?frames=36", 340, 7.0, "A pedestrian beside a wall"),
     ("sim:highway?frames=28", None, 38.0, "A highway"),
+)
+
+# Static objects that seemed to move: source, the rule that ends it, metres shown, title.
+PHANTOMS = (
+    ("sim:highway?sensor=vlp16&frames=24&seed=101", "layered_surfaces", 20.0, "guard rails, VLP-16"),
+    ("sim:parking?frames=40&seed=201", "whole_cells", 40.0, "a facade at grazing incidence"),
 )
 
 
@@ -48,6 +55,7 @@ def main() -> None:
     mountain_picture(options.folder)
     paper_pictures(options.folder)
     moments_picture(options.folder)
+    phantoms_picture(options.folder)
     if not options.without_viewer:
         viewer_picture(options.folder)
 
@@ -101,20 +109,58 @@ def moments_picture(folder: Path) -> None:
         assert last.occupancy is not None
         source: Any = roadbed.open(location)
         truth = source.truth(len(source) - 1)
-        T_grid_sensor = (last.occupancy.T_ground_grid or roadbed.Pose.identity()).inverse() @ last.ground.T_grid_sensor
-        T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
-        x, y = T_grid_sensor.translation[:2]
-        outlines = []
-        for thing in truth.objects():
-            corners = np.column_stack([thing.footprint, np.full(4, thing.T_world_object.translation[2])])
-            outlines += [(T_grid_world @ corners)[[0, 1, 2, 3, 0], :2]] if thing.moving else []
-            if thing.id == mover:
-                x, y = outlines[-1][:4].mean(axis=0)
+        (x, y), outlines = moving_outlines(last, truth)
+        if mover is not None:
+            x, y = outlines[mover][:4].mean(axis=0)
         motion(axes, last.ground, last.occupancy, (x - half, x + half, y - half, y + half))
-        for outline in outlines:
+        for outline in outlines.values():
             axes.plot(*outline.T, color="black", lw=1.2, ls=":")
         axes.set_title(title, loc="left")
     save(folder / "occupancy-moments.png", png_bytes(figure))
+
+
+def moving_outlines(result: Result, truth: Any) -> tuple[Any, dict[int, Any]]:
+    """The sensor's x and y in the occupancy grid, and the closed outlines (5, 2) of what truly moves."""
+    assert result.occupancy is not None
+    T_grid_ground = (result.occupancy.T_ground_grid or roadbed.Pose.identity()).inverse()
+    T_grid_sensor = T_grid_ground @ result.ground.T_grid_sensor
+    T_grid_world = T_grid_sensor @ truth.T_world_sensor.inverse()
+    outlines = {}
+    for thing in truth.objects():
+        if thing.moving:
+            corners = np.column_stack([thing.footprint, np.full(4, thing.T_world_object.translation[2])])
+            outlines[thing.id] = (T_grid_world @ corners)[[0, 1, 2, 3, 0], :2]
+    return T_grid_sensor.translation[:2], outlines
+
+
+def falsely_moving(result: Result, truth: Any) -> int:
+    """Moving cells that are not on a mover."""
+    assert result.occupancy is not None
+    x, y = (values[result.occupancy.moving] for values in result.occupancy.grid.mesh())
+    _, outlines = moving_outlines(result, truth)
+    return len(x) - np.count_nonzero(np.any([inside(o[:4], x, y, 0.6) for o in outlines.values()], axis=0))
+
+
+def phantoms_picture(folder: Path) -> None:
+    """Static objects that seemed to move, without and with the rule that ends it, in the frame with most of them."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, all_axes = plt.subplots(len(PHANTOMS), 2, figsize=(11, 5.6 * len(PHANTOMS)), layout="constrained")
+    for row, (location, rule, half, title) in zip(all_axes, PHANTOMS):
+        source: Any = roadbed.open(location)
+        before = list(drive(location, without=[rule]))
+        worst = max(range(len(before)), key=lambda k: falsely_moving(before[k], source.truth(k)))
+        after = list(drive(location, frames=worst + 1))
+        for axes, result, words in ((row[0], before[worst], f"without {rule}"), (row[1], after[worst], "default")):
+            (x, y), outlines = moving_outlines(result, source.truth(worst))
+            motion(axes, result.ground, result.occupancy, (x - half, x + half, y - half, y + half))
+            for outline in outlines.values():
+                axes.plot(*outline.T, color="black", lw=1.2, ls=":")
+            axes.set_title(f"{title}: {words}", loc="left")
+    save(folder / "occupancy-phantoms.png", png_bytes(figure))
 
 
 def viewer_picture(folder: Path) -> None:
@@ -170,9 +216,12 @@ def settled_screenshot(browser: object, viewer: object, seconds: float = 900.0) 
     raise SystemExit(f"viewer.png: the page did not settle within {seconds:g} s")
 
 
-def drive(location: str, frames: int | None = None, occupancy: bool = True) -> Iterator[Result]:
+def drive(
+    location: str, frames: int | None = None, occupancy: bool = True, without: Sequence[str] = ()
+) -> Iterator[Result]:
     source = roadbed.open(location)
-    pipeline = roadbed.Pipeline(occupancy=occupancy)
+    config = roadbed.Config().with_changes(occupancy={"without": list(without)})
+    pipeline = roadbed.Pipeline(config, occupancy=occupancy)
     for index in range(frames or len(source)):
         yield pipeline(source[index])
 
