@@ -230,6 +230,7 @@ def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
         OccupancyFilter(Config.parse({"backend": "abacus"}))
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
     device = accelerator(name)
