@@ -103,6 +103,7 @@ def test_ground_and_obstacles_are_seen(page, until):
         return pixels_of(image, palette.GROUND) > 400 and pixels_of(image, palette.OBSTACLE) > 150
 
     until(both_are_drawn, "ground and obstacles on the screen")
+    until(lambda: "unseen" in page.text(), "the occupancy, which is shown from the start, in the legend")
     until(lambda: "a <sequence>" in page.text(), "the title")
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} %" in page.text(), "the score")
 
@@ -148,9 +149,9 @@ def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
         found = patch.value_of_css_property("background-color")
         assert re.findall(r"\d+", found)[:3] == [str(value) for value in palette.rgb(getattr(palette, colour))]
     page.switch("Occupancy", False)
-    page.switch("Elevation", True)
-    page.switch("Cloud", True)
     until(lambda: "unseen" not in page.text(), "a legend of what is shown only")
+    for name in ("Occupancy", "Elevation", "Cloud"):
+        page.switch(name, True)
 
 
 def test_a_step_shows_the_next_frame(page, until):
