@@ -12,6 +12,8 @@ from roadbed.ground.stcrf.model import HEIGHT_WEIGHT, SLOPE_WEIGHT
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
+pytestmark = pytest.mark.long(25)
+
 SIZE = 20  # nodes to each side
 CORNER = np.array([SIZE / 2, SIZE / 2, 0])
 

@@ -20,6 +20,8 @@ from roadbed.runtime.backend import element_count
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
+pytestmark = pytest.mark.long(20)
+
 CONFIG = Config.parse(
     {"occupancy": {"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}}}
 )
