@@ -12,8 +12,9 @@ demo: warm
 
 # Two processes more than cores, as some wait for others. A file's tests stay in one process, so that what they share is
 # made once; the longest files begin first (tests/conftest.py).
+WORKERS ?= $$(( $$(nproc) + 2 ))
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
-	$(BIN)/python -m pytest -n $$(( $$(nproc) + 2 )) --dist loadfile --no-loadscope-reorder --durations 20
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20
 
 # Every test file imports; the bytecode that pytest keeps is not made again by each process of a test run.
 collect: .stamps/dev
