@@ -25,7 +25,7 @@ from tests.cli.process import roadbed as command
 from tests.conftest import ROOT
 from tests.sources.bags.bag_files import POINT_STEP, Messages, write_bag
 
-pytestmark = pytest.mark.long(50)
+pytestmark = pytest.mark.long(75)
 
 
 def street(x=0.0):

@@ -24,7 +24,7 @@ from tests.cli.process import roadbed_process
 from tests.disks import mounted
 from tests.live.processes import PATIENCE
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(50)
 
 STORE = 80 << 20
 

@@ -17,6 +17,8 @@ from roadbed.outputs.images import palette
 from roadbed.viewer import Viewer
 from tests.viewer.conftest import ShortSequence, wait_until
 
+pytestmark = pytest.mark.long(40)
+
 BROKEN = 6
 
 
