@@ -5,15 +5,20 @@ BIN := $(VENV)/bin
 # Even where the environment forbids it: without bytecode each of the processes that tests start parses 800 modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo notebooks test test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
+.PHONY: demo notebooks test collect test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
 
-# Two processes more than cores, as some wait for others; the tests of a file mostly stay together, so that what they
-# share is made once.
+# Two processes more than cores, as some wait for others. A file's tests stay in one process, so that what they share is
+# made once; the longest files begin first (tests/conftest.py).
+WORKERS ?= $$(( $$(nproc) + 2 ))
 test: .stamps/dev .stamps/system .stamps/ros .stamps/dds warm
-	$(BIN)/python -m pytest -n $$(( $$(nproc) + 2 )) --dist worksteal --durations 20
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder --durations 20
+
+# Every test file imports; the bytecode that pytest keeps is not made again by each process of a test run.
+collect: .stamps/dev
+	$(BIN)/python -m pytest --collect-only -qq > /dev/null
 
 # The kernels with the oldest Numba that pyproject.toml allows, in an environment of its own.
 OLDEST := .venv-oldest-numba

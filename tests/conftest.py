@@ -27,7 +27,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(str(Path(entry).resolve()) for entry 
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest first, so that no worker is left with one at the end."""
+    """The longest files first, so that no process is left with one at the end."""
     marks = {item: item.get_closest_marker("long") for item in items}
     items.sort(key=lambda item: -(marks[item].args[0] if marks[item] else 0))
 

@@ -32,6 +32,11 @@ def test_inverse_undoes_a_pose(pose):
     assert identity.angle_to(Pose.identity()) < 1e-6
 
 
+def test_a_pose_is_one_line():
+    pose = Pose.from_euler(1.0, -2.5, 0.25, yaw=np.pi / 2, pitch=np.radians(-3), roll=np.radians(1.5))
+    assert repr(pose) == "Pose(x 1.000, y -2.500, z 0.250 m; roll 1.50, pitch -3.00, yaw 90.00 degrees)"
+
+
 @given(angles, small, angles)
 def test_euler_angles_come_back(yaw, pitch, roll):
     pose = Pose.from_euler(yaw=yaw, pitch=pitch, roll=roll)

@@ -25,7 +25,7 @@ from tests.cli.process import roadbed as command
 from tests.conftest import ROOT
 from tests.sources.bags.bag_files import POINT_STEP, Messages, write_bag
 
-pytestmark = pytest.mark.long(50)
+pytestmark = pytest.mark.long(75)
 
 
 def street(x=0.0):
@@ -46,6 +46,7 @@ def place(tmp_path_factory):
     venv.create(folder / ".venv", symlinks=True)
     (packages,) = folder.glob(".venv/lib/python*/site-packages")
     (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    write_pcd(folder / "scan.pcd", Scan(street()))
     return folder
 
 
@@ -127,7 +128,6 @@ def test_without_its_extras_the_demo_names_them(monkeypatch):
 
 
 def test_2_a_scan_of_ones_own(place):
-    write_pcd(place / "scan.pcd", Scan(street()))
     text = done("segment", "scan.pcd", "-o", "own", cwd=place)
     assert "wrote own/ground.pcd" in text
     ground, rest = (roadbed.open(place / "own" / f"{name}.pcd")[0] for name in ("ground", "nonground"))
@@ -155,7 +155,7 @@ def test_3_a_bag_of_ones_own(place):
 
 def test_4_a_configuration(place):
     (place / "small.yaml").write_text("ground: {mounting: {height: 1.7}, stcrf: {length: 40, width: 40}}\n")
-    text = done("segment", "scan.pcd", "--config", "small.yaml", "-o", "own", "--force", "--json", cwd=place)
+    text = done("segment", "scan.pcd", "--config", "small.yaml", "-o", "small", "--json", cwd=place)
     assert json.loads(text)["mounting_height_m"] == pytest.approx(1.7)
     (place / "wrong.yaml").write_text("ground: {stcrf: {lenght: 40}}\n")
     refused = command("config", "check", "wrong.yaml", cwd=place)

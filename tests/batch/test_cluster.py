@@ -24,7 +24,7 @@ from tests.cli.process import roadbed_process
 from tests.disks import mounted
 from tests.live.processes import PATIENCE
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(50)
 
 STORE = 80 << 20
 
@@ -32,7 +32,9 @@ STORE = 80 << 20
 @pytest.fixture(scope="module")
 def cluster():
     """A head and one more node, one core each; nothing leaves the machine."""
-    os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "disabled"}  # whatever token this user has
+    environment = pytest.MonkeyPatch()
+    environment.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    environment.setenv("RAY_AUTH_MODE", "disabled")  # whatever token this user has
     from ray.cluster_utils import Cluster
 
     # Ray replaces 127.0.0.1 by the machine's address on the network; two test runs need two addresses.
@@ -43,6 +45,7 @@ def cluster():
         made.second = made.add_node(**node, node_ip_address=f"{address[:-1]}2")
     yield made
     made.shutdown()
+    environment.undo()
 
 
 @pytest.fixture(scope="module")

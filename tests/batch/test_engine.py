@@ -15,7 +15,7 @@ import pytest
 from tests.children import child
 from tests.conftest import ROOT
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(40)
 ENGINE = """
 import os, subprocess, sys, time
 from roadbed.batch.engine import Engine

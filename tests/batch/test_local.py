@@ -17,7 +17,7 @@ from tests.batch.conftest import SMALL, content, ended, job_in
 from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed, roadbed_process
 
-pytestmark = pytest.mark.long(60)
+pytestmark = pytest.mark.long(50)
 
 
 @pytest.fixture

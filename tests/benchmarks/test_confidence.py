@@ -10,6 +10,8 @@ from benchmarks.confidence import confidence_rows, is_right
 from roadbed.core.confidence import Mounting
 from roadbed.core.geometry import Pose
 
+pytestmark = pytest.mark.long(16)
+
 
 @pytest.fixture(scope="module")
 def rows():

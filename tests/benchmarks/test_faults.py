@@ -15,6 +15,8 @@ from benchmarks.faults import Recorded, difference, fault_rows
 from roadbed.core.errors import InputError
 from tests.devices import ACCELERATORS, backend
 
+pytestmark = pytest.mark.long(28)
+
 SMALL = roadbed.Config.parse({"occupancy": {"grid": {"length": 30, "width": 30}}})
 DRIVE = "sim:city?sensor=vlp16&frames=22"
 # fault: what the diagnostics say, and after how many scans at most results are as good as without it. A cold start

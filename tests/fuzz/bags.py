@@ -140,9 +140,14 @@ def hesai_angles(rng: Random) -> bytes:
 
 
 @cache
+def _drivers(version: int) -> DriverMessages:
+    return DriverMessages(version == 1)
+
+
+@cache
 def driver_messages(version: int) -> tuple[tuple[str, str, bytes], ...]:
     """Topic, type and bytes of messages of sensor drivers."""
-    messages = DriverMessages(version == 1)
+    messages = _drivers(version)
     serialize = messages.store.serialize_ros1 if version == 1 else messages.store.serialize_cdr
     laser = (
         b"".join(struct.pack("<HH", 0xEEFF, 40 * k) + b"\x10\x20\x30" * 32 for k in range(12)) + bytes(4) + b"\x37\x22"
@@ -162,7 +167,7 @@ def driver_bag(version: int) -> Callable[[Random], bytes]:
     """A bag with the messages of one driver, of which some are damaged."""
 
     def make(rng: Random) -> bytes:
-        store = DriverMessages(version == 1).store
+        store = _drivers(version).store
         parts = [rng.choice(driver_messages(version)[:3])] if rng.random() < 0.7 else driver_messages(version)[3:]
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / ("drive.bag" if version == 1 else "drive")

@@ -13,9 +13,9 @@ from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import backend
 
 
-def engine(name: str, config: Config) -> GroundEngine:
-    """The engine of one of `devices.BACKENDS`."""
-    where = backend(name, optimise=False)
+def engine(name: str, config: Config, optimise: bool = False) -> GroundEngine:
+    """The engine of one of `devices.BACKENDS`; `optimise` for tests that run longer than their programs build."""
+    where = backend(name, optimise)
     return StcrfCpu(config) if isinstance(where, CpuBackend) else StcrfDevice(where, config)
 
 

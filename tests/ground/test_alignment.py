@@ -12,6 +12,8 @@ from tests.devices import DRIVERS, accelerator, backend
 from tests.ground.test_drive import scan_at
 from tests.simulated import simulated
 
+pytestmark = pytest.mark.long(30)
+
 
 def after_three_good_scans(name):
     ground = GroundFilter(backend=backend(name))

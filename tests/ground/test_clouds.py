@@ -18,6 +18,8 @@ from roadbed.ground.cloud.origin_cpu import count_in_boxes, hidden_share
 from roadbed.ground.cloud.start_surface import _cell_size, start_surface
 from tests.devices import ACCELERATORS, accelerator
 
+pytestmark = pytest.mark.long(20)
+
 NOTE = "no sensor at the origin"
 
 

@@ -15,6 +15,8 @@ from roadbed.runtime.cuda_graphs import DELAY
 from tests.devices import ACCELERATORS, accelerator
 from tests.ground import engines
 
+pytestmark = pytest.mark.long(80)
+
 HEIGHT = 1.73
 
 

@@ -12,6 +12,8 @@ from roadbed.core.geometry import Grid
 from tests.devices import DRIVERS, backend
 from tests.ground import oracle
 
+pytestmark = pytest.mark.long(17)
+
 DRIVE = "sim:mountain?sensor=lux4&frames=100"
 SIDE = 40  # m and nodes
 HIGHEST_CLIMB = 4.0  # m until heights are counted from the road again

@@ -23,6 +23,8 @@ from roadbed.runtime.cpu_backend import CpuBackend
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.ground.test_ego_mask import BODY, posts, road, scans
 
+pytestmark = pytest.mark.long(15)
+
 TILTED = Pose.from_euler(0.3, -0.1, 1.7, roll=0.02, pitch=-0.03, yaw=0.4)
 BOX = BodyConfig(front=1.2, rear=-2.4, left=0.9, right=-1.0, top=2.1)
 

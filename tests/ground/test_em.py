@@ -12,6 +12,8 @@ from roadbed.ground.stcrf.model import HEIGHT_WEIGHT, SLOPE_WEIGHT
 from tests.devices import BACKENDS
 from tests.ground import engines, oracle
 
+pytestmark = pytest.mark.long(25)
+
 SIZE = 20  # nodes to each side
 CORNER = np.array([SIZE / 2, SIZE / 2, 0])
 
@@ -21,6 +23,11 @@ def paper(**stcrf):
     return Config.preset("paper").with_changes(
         ground={"stcrf": {"length": SIZE, "width": SIZE, "known_sigma": 100.0, **stcrf}}
     )
+
+
+def optimised(name, config):
+    """The engine on programs that most tests of this file share, and some run for hundreds of frames."""
+    return engines.engine(name, config, optimise=True)
 
 
 def rough_scene(seed, n=1500):
@@ -83,7 +90,7 @@ def test_few_iterations_are_enough_only_where_the_prior_knows_the_ground(name):
     points = rough_scene(9)
     right = points[points[:, 0] > 1]
     config, patient = paper(iterations=12, warm_iterations=1), paper(iterations=12, warm_iterations=12)
-    engine, other = engines.engine(name, config), engines.engine(name, patient)
+    engine, other = optimised(name, config), optimised(name, patient)
     for each in (engine, other):
         each.frame(engines.given(config, points[points[:, 0] < -1]))
         each.keep()
@@ -99,7 +106,7 @@ def test_few_iterations_are_enough_only_where_the_prior_knows_the_ground(name):
 def test_warm_frames_equal_the_oracle(name):
     """A standing vehicle: the prior is the last posterior."""
     points, config = rough_scene(2), paper()
-    engine = engines.engine(name, config)
+    engine = optimised(name, config)
     prior = None
     for k in range(3):
         output = engine.frame(engines.given(config, points, warm=k > 0))
@@ -116,7 +123,7 @@ def test_variance_is_that_of_the_weighted_fit(name):
     """[(P + P0)^-1]_00 in units of sigma_up^2."""
     points, config = rough_scene(7), paper()
     stcrf = config.ground.stcrf
-    output = engines.engine(name, config).frame(engines.given(config, points))
+    output = optimised(name, config).frame(engines.given(config, points))
     P, _, _ = oracle.em(points + CORNER, SIZE, SIZE)
     weak = np.diag([HEIGHT_WEIGHT, SLOPE_WEIGHT, SLOPE_WEIGHT])
     expected = stcrf.sigma_up**2 * np.linalg.inv(P + weak)[..., 0, 0]
@@ -135,7 +142,7 @@ def test_averaged_neighbours_converge_where_the_printed_update_diverges(name):
     most = []
     for iterations in (5, 10, 15):
         config = paper(iterations=iterations)
-        engine = engines.engine(name, config)
+        engine = optimised(name, config)
         engine.frame(engines.given(config, points))
         most.append(posterior(engine)[0].max())
     assert most[2] / most[1] < 1.01
@@ -150,7 +157,7 @@ def test_exact_plane_in_exact_plane_out(name, a, b, height):
     x, y = np.meshgrid(np.arange(-10, 10, 0.2) + 0.1, np.arange(-10, 10, 0.2) + 0.1)
     points = np.stack([x, y, height + a * x + b * y], axis=-1).reshape(-1, 3)
     config = paper(iterations=60)
-    output = engines.engine(name, config).frame(engines.given(config, points))
+    output = optimised(name, config).frame(engines.given(config, points))
     node = np.arange(SIZE) - SIZE / 2 + 0.5
     np.testing.assert_allclose(output.elevation, height + a * node[None, :] + b * node[:, None], atol=2e-3)
     np.testing.assert_allclose(output.slope[..., 0], a, atol=2e-3)
@@ -160,7 +167,7 @@ def test_exact_plane_in_exact_plane_out(name, a, b, height):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_information_stays_bounded_and_finite_over_200_frames(name):
     points, config = rough_scene(4), paper()
-    engine = engines.engine(name, config)
+    engine = optimised(name, config)
     node = np.floor(points[:, 1] + SIZE / 2) * SIZE + np.floor(points[:, 0] + SIZE / 2)
     most = np.bincount(node.astype(int)).max()
     for k in range(200):
@@ -175,7 +182,7 @@ def test_information_stays_bounded_and_finite_over_200_frames(name):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_information_decays_without_data(name):
     points, config = rough_scene(5), paper()
-    engine = engines.engine(name, config)
+    engine = optimised(name, config)
     for k in range(5):
         engine.frame(engines.given(config, points, warm=k > 0))
         engine.keep()
@@ -193,7 +200,7 @@ def test_information_decays_without_data(name):
 @pytest.mark.parametrize("name", BACKENDS)
 def test_a_prior_can_be_taken_out_forgotten_and_put_back(name):
     points, config = rough_scene(8), paper()
-    engine = engines.engine(name, config)
+    engine = optimised(name, config)
     engine.frame(engines.given(config, points))
     kept = posterior(engine).copy()
     expected = engine.frame(engines.given(config, points[:300], warm=True))

@@ -13,6 +13,8 @@ from roadbed.ground.stcrf.rules import LabelRules
 from tests.devices import DRIVERS
 from tests.ground import engines
 
+pytestmark = pytest.mark.long(27)
+
 SIZE = 40  # m
 RULES = (
     "smooth", "pillars", "pillars_around", "foot_by_ratio", "foot_by_support", "clear", "banks", "steep_banks",

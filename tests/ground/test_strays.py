@@ -11,6 +11,7 @@ import pytest
 import roadbed
 from benchmarks.strays import Scene, f1, real_scenes, with_strays
 from roadbed import Config, GroundFilter, Label, Scan
+from roadbed.ground.engine import Exclusion
 from tests.devices import BACKENDS
 from tests.ground import engines
 
@@ -115,3 +116,18 @@ def test_backends_agree_on_isolated_returns(name):
     assert np.count_nonzero(found.label != expected.label) <= 3
     assert np.mean(found.label[stray] == Label.LOW_OUTLIER) > 0.97
     np.testing.assert_allclose(found.elevation, expected.elevation, atol=1e-3)
+
+
+@pytest.mark.parametrize("without", [(), ("isolated_returns",)], ids=["with", "without"])
+@pytest.mark.parametrize("name", BACKENDS)
+def test_what_was_no_ground_in_one_scan_may_be_in_the_next(name, without):
+    """Where isolated returns are not marked, the marks of a scan stay in memory."""
+    points, _, _ = flat_with_pit(np.random.default_rng(5))
+    config = Config().with_changes(ground={"stcrf": {"length": 40, "width": 40}, "without": without})
+    given = engines.given(config, points + np.float32([0, 0, 1.8]))
+    engine = engines.engine(name, config)
+    expected = engine.frame(given).label.copy()
+    assert np.mean(expected == Label.GROUND) > 0.8
+    masked = engine.frame(replace(given, exclude=Exclusion(non_ground=np.ones(len(points), bool)))).label.copy()
+    assert not np.any(masked == Label.GROUND)
+    np.testing.assert_array_equal(engine.frame(given).label, expected)

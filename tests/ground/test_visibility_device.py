@@ -21,6 +21,8 @@ from roadbed.ground.visibility.model import VisibilityModel
 from tests.devices import ACCELERATORS, DRIVERS, accelerator
 from tests.simulated import simulated
 
+pytestmark = pytest.mark.long(17)
+
 LEVEL = Pose.identity()
 TILTED = Pose.from_euler(z=1.7, roll=0.02, pitch=-0.03, yaw=0.4)
 

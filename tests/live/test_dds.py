@@ -20,6 +20,8 @@ from tests.live.processes import PATIENCE, Processes
 from tests.live.two_machines import OTHER, ROBOT, TwoMachines, run
 from tests.reserved import reserved
 
+pytestmark = pytest.mark.long(40)
+
 HERE = ROOT / "tests" / "live"
 
 

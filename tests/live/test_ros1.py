@@ -21,6 +21,8 @@ from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes, wait_until
 from tests.reserved import free_port
 
+pytestmark = pytest.mark.long(30)
+
 PYTHON = ROOT / ".venv-ros" / "bin" / "python"
 HERE = ROOT / "tests" / "live"
 

@@ -20,6 +20,8 @@ from roadbed.runtime.backend import element_count
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
+pytestmark = pytest.mark.long(20)
+
 CONFIG = Config.parse(
     {"occupancy": {"grid": {"length": 30, "width": 30, "spacing": 0.25}, "filter": {"particles": 4000}}}
 )
@@ -230,6 +232,7 @@ def test_a_grid_without_cells_and_an_unknown_backend_are_refused():
         OccupancyFilter(Config.parse({"backend": "abacus"}))
 
 
+@pytest.mark.usefixtures("unprobed")
 @pytest.mark.parametrize("name", ACCELERATORS)
 def test_the_filter_runs_where_it_is_told_and_gives_the_cpus_frames(name):
     device = accelerator(name)

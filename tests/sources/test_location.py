@@ -16,6 +16,12 @@ def test_options_follow_the_question_mark():
     assert parse_location("sim:city") == ("sim:city", {})
 
 
+def test_a_source_is_one_line():
+    location = "sim:city?sensor=lux4&frames=2"
+    assert repr(roadbed.open(location)) == f"SimulatorSource({location!r})"
+    assert repr(roadbed.open(location)[1:]).endswith(f"({location!r})")
+
+
 def test_keywords_win_over_the_location_and_none_means_not_given():
     path, options = parse_location("a?frames=3&seed=1", ("frames", "seed"), {"frames": 5, "seed": None})
     assert (path, options) == ("a", {"frames": 5, "seed": "1"})

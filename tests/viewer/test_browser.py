@@ -17,6 +17,8 @@ from roadbed.outputs.images import palette
 from roadbed.viewer import Viewer
 from tests.viewer.conftest import ShortSequence, wait_until
 
+pytestmark = pytest.mark.long(40)
+
 BROKEN = 6
 
 
@@ -61,8 +63,13 @@ class Page:
 
         wait_until(try_once, xpath)
 
+    def open_tab(self, name):
+        """Whichever one another test has left open."""
+        self.click(f"//*[@role='tab'][@title='{name}']")
+
     def switch(self, name, on):
         """Turn a layer on or off; by its element, as lines that come above move it away from under a mouse."""
+        self.open_tab("View")
         xpath = f"//*[normalize-space(text())='{name}']/following::input[@type='checkbox'][1]"
 
         def box():
@@ -103,6 +110,7 @@ def test_ground_and_obstacles_are_seen(page, until):
         return pixels_of(image, palette.GROUND) > 400 and pixels_of(image, palette.OBSTACLE) > 150
 
     until(both_are_drawn, "ground and obstacles on the screen")
+    until(lambda: "unseen" in page.text(), "the occupancy, which is shown from the start, in the legend")
     until(lambda: "a <sequence>" in page.text(), "the title")
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} %" in page.text(), "the score")
 
@@ -148,14 +156,15 @@ def test_free_and_unseen_cells_have_the_colours_of_the_legend(page, until):
         found = patch.value_of_css_property("background-color")
         assert re.findall(r"\d+", found)[:3] == [str(value) for value in palette.rgb(getattr(palette, colour))]
     page.switch("Occupancy", False)
-    page.switch("Elevation", True)
-    page.switch("Cloud", True)
     until(lambda: "unseen" not in page.text(), "a legend of what is shown only")
+    for name in ("Occupancy", "Elevation", "Cloud"):
+        page.switch(name, True)
 
 
 def test_a_step_shows_the_next_frame(page, until):
     page.viewer.player.seek(0)
     until(lambda: "frame 0" in page.text(), "frame 0")
+    page.open_tab("View")
     page.click("//button[normalize-space()='+1']")
     until(lambda: page.shown.index == 1, "the next frame")
     until(lambda: "frame 1" in page.text(), "its number in the page")
@@ -170,7 +179,7 @@ def test_a_slider_changes_labels_and_shows_the_score(page, until):
     from selenium.webdriver.common.keys import Keys
 
     before = page.shown.result.ground.label
-    page.click("//*[@role='tab'][@title='Tune']")
+    page.open_tab("Tune")
     page.press_in_slider("stcrf sigma up", Keys.END)
     until(lambda: page.viewer.player.config.ground.stcrf.sigma_up > 0.2, "the slider's new value")
     until(lambda: (page.shown.result.ground.label != before).any(), "other labels")
@@ -188,7 +197,7 @@ def test_a_value_that_makes_no_sense_is_refused_and_the_slider_goes_back(page, u
     def shown():
         return float(page.slider("stcrf beta").get_attribute("aria-valuenow"))
 
-    page.click("//*[@role='tab'][@title='Tune']")
+    page.open_tab("Tune")
     kept = page.viewer.player.config
     page.press_in_slider("stcrf beta", Keys.END)
     until(lambda: "information would grow without bound" in page.text(), "the reason in the page")
@@ -202,7 +211,7 @@ def test_a_value_that_makes_no_sense_is_refused_and_the_slider_goes_back(page, u
 
 
 def test_the_tuned_configuration_is_saved(page, until):
-    page.click("//*[@role='tab'][@title='Tune']")
+    page.open_tab("Tune")
     page.click("//button[normalize-space()='Save configuration']")
     until(page.saved.exists, "the file")
     assert Config.load(page.saved) == page.viewer.player.config
@@ -225,16 +234,20 @@ def test_the_camera_stays_above_the_ground(page, until):
         return page.browser.execute_script("return window.__viserMutable?.camera?.position.y ?? 0")
 
     until(lambda: height() > 10, "the first view, from above")
+    (client,) = page.viewer._server.get_clients().values()
+    camera = client.camera
+    first = camera.position.copy(), camera.look_at.copy()
     canvas = page.browser.find_element("css selector", "canvas")
     for _ in range(3):
         drag = ActionChains(page.browser, duration=100).move_to_element_with_offset(canvas, -250, 150)
         drag.click_and_hold().move_by_offset(0, -150).move_by_offset(0, -150).release().perform()
     until(lambda: height() < 5, "the view to have turned")
-    (client,) = page.viewer._server.get_clients().values()
-    until(lambda: height() > 0.3 and client.camera.position[2] > 0.3, "the eye above the ground")
+    until(lambda: height() > 0.3 and camera.position[2] > 0.3, "the eye above the ground")
     page.viewer.player.seek(4)
     until(lambda: page.shown.index == 4, "another frame")
-    until(lambda: client.camera.position[2] > 0.3, "the eye above the ground of another frame")
+    until(lambda: camera.position[2] > 0.3, "the eye above the ground of another frame")
+    camera.position, camera.look_at = first
+    until(lambda: height() > 10, "the first view again, for other tests")
 
 
 def test_another_browser_sees_the_same_and_is_forgotten_when_it_closes(page, until):

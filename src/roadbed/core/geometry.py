@@ -63,7 +63,9 @@ class Pose:
         return cls.of_numbers(_IDENTITY)
 
     def __repr__(self) -> str:
-        return f"Pose(rotation={self.rotation!r}, translation={self.translation!r})"
+        x, y, z = self.numbers[9:]
+        roll, pitch, yaw = (math.degrees(angle) for angle in (self.roll, self.pitch, self.yaw))
+        return f"Pose(x {x:.3f}, y {y:.3f}, z {z:.3f} m; roll {roll:.2f}, pitch {pitch:.2f}, yaw {yaw:.2f} degrees)"
 
     @property
     def rotation(self) -> Float64:

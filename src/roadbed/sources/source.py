@@ -58,6 +58,9 @@ class Source(Closing):
         self.location = location
         self.path, self.options = parse_location(location, self.accepts, options)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.location!r})"
+
     @classmethod
     def matches(cls, location: str) -> bool:
         """Whether this source reads `location` (a path or an address like `sim:city`, without its options)."""

@@ -41,7 +41,7 @@ class Controls:
                 for name, text, on in (
                     ("cloud", "Cloud", True),
                     ("surface", "Elevation", True),
-                    ("grid", "Occupancy", False),
+                    ("grid", "Occupancy", True),
                     ("arrows", "Velocities", True),
                     ("objects", "Objects", True),
                 )

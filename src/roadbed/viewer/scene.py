@@ -40,7 +40,7 @@ class Display:
     point_size: float = 0.08
     cloud: bool = True
     surface: bool = True
-    grid: bool = False
+    grid: bool = True
     arrows: bool = True
     objects: bool = True
 

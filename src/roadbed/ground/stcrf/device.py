@@ -69,6 +69,7 @@ class StcrfDevice:
         self._frames["wanted"] = sum(_OPTIONAL[name][1] for name in computed)
         self._unaligned = argument_struct.array["unaligned"][0]
         self._poses = list(zip(argument_struct.array["rotation"], argument_struct.array["translation"]))
+        self._frames["has_isolated"] = config.ground.uses("isolated_returns")
         self._kept = self._to_move = False
         self._carries = False  # the prior has a plane for every node, known or not
         self._masks: tuple | None = None  # from where to where a mask is copied, and the graph that does it,

@@ -206,6 +206,7 @@ FRAME = np.dtype(
         ("stride", np.int32),  # every so many-th point is compared with the prior surface
         ("reach", np.float32),  # m around the sensor
         ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
+        ("has_isolated", np.int32),  # isolated returns are marked
         ("sensors", np.int32),  # that saw the points
         # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.

@@ -156,7 +156,6 @@ def _definitions(config: Config) -> dict[str, int | float]:
         "COARSE_ROWS": coarse_rows,
         "COARSE_NODES": coarse_columns * coarse_rows,
         "FIND_WALLS": walls or rules.around,
-        "RULE_ISOLATED_RETURNS": ground.uses("isolated_returns"),
         "ISOLATED_REACH": isolated_reach(stcrf.spacing),
         "BAND_WORDS": BAND_WORDS,
         "TALLY_WORDS": tally_words(config),

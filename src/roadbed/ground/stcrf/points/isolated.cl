@@ -13,7 +13,7 @@
 #endif
 
 FUNCTION int mark_of(GLOBAL const Frame *frame, GLOBAL const uchar *marks, int i) {
-    return RULE_ISOLATED_RETURNS || frame->has_non_ground ? marks[i] : 0;
+    return frame->has_isolated || frame->has_non_ground ? marks[i] : 0;
 }
 
 FUNCTION int is_sampled(int node) {
