@@ -77,7 +77,7 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 # Every OpenCL driver of this machine against the CPU, then every kernel under Oclgrind, which must be installed. As root,
 # DEBIAN=trixie: the drivers of that Debian, in a chroot.
 DEBIAN ?=
-opencl-matrix: .stamps/dev .stamps/system
+opencl-matrix: $(if $(DEBIAN),,.stamps/dev .stamps/system)
 	$(if $(DEBIAN),bash scripts/opencl-matrix-in-debian.sh $(DEBIAN),$(BIN)/python scripts/opencl_matrix.py --single)
 	$(if $(DEBIAN),,$(BIN)/python scripts/opencl_grind.py)
 
