@@ -41,20 +41,6 @@ FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {      
     return inclusive - value + (warp ? earlier : 0);                                  \
 }
 FUNCTION uint warp_mask() { return LOCAL_SIZE < 32 ? (1u << LOCAL_SIZE) - 1u : 0xffffffffu; }
-#elif LANES == 1
-// On a CPU device the work-items of a group run one after the other, and a barrier is a loop over all of them.
-#define GROUP_SCAN(NAME, NUMBER)                                                      \
-FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
-    scratch[LOCAL_ID] = value;                                                        \
-    BARRIER();                                                                        \
-    if (LOCAL_ID == 0)                                                                \
-        for (int k = 1; k < LOCAL_SIZE; ++k) scratch[k] += scratch[k - 1];            \
-    BARRIER();                                                                        \
-    NUMBER inclusive = scratch[LOCAL_ID];                                             \
-    *total = scratch[LOCAL_SIZE - 1];                                                 \
-    BARRIER();                                                                        \
-    return inclusive - value;                                                         \
-}
 #else
 #define GROUP_SCAN(NAME, NUMBER)                                                      \
 FUNCTION NUMBER NAME(NUMBER value, LOCAL NUMBER *scratch, NUMBER *total) {            \
