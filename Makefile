@@ -133,4 +133,4 @@ $(BIN)/python:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-ros $(OLDEST) .stamps out build dist
+	rm -rf $(VENV) .venv-ros $(OLDEST) $(INTEL) .stamps out build dist
