@@ -46,7 +46,7 @@ def main() -> None:
     if not opencl_devices.devices():
         sys.exit(opencl_devices.why_missing())
     subprocess.run([sys.executable, "-m", "roadbed", "warm-up"], check=True, stdout=sys.stderr)  # apart from the limit
-    print("| driver | device | precision | stage | result | ms per frame | CPU backend | ratio | ratio of processor time |")
+    print("| driver | device | precision | stage | result | ms per frame | CPU backend | ratio | of processor time |")
     print("|---|---|---|---|---|---|---|---|---|")
     for device in opencl_devices.devices():
         if given.only.lower() not in f"{device.driver} {device.name}".lower():
