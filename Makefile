@@ -79,12 +79,24 @@ gpu-test: $(if $(GPU_PYTHON),,.stamps/cuda)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -e '.[cuda]'
 	@touch $@
 
-# Every OpenCL driver of this machine against the CPU, then every kernel under Oclgrind, which must be installed. As root,
-# DEBIAN=trixie: the drivers of that Debian, in a chroot.
+# Every OpenCL driver of this machine and (x86_64) Intel's against the CPU, then every kernel under Oclgrind, which must be
+# installed. As root, DEBIAN=trixie: the drivers of that Debian, in a chroot.
 DEBIAN ?=
-opencl-matrix: .stamps/dev .stamps/system
-	$(if $(DEBIAN),bash scripts/opencl-matrix-in-debian.sh $(DEBIAN),$(BIN)/python scripts/opencl_matrix.py --single)
-	$(if $(DEBIAN),,$(BIN)/python scripts/opencl_grind.py)
+INTEL := .venv-intel-opencl
+opencl-matrix: $(if $(DEBIAN),,.stamps/dev .stamps/system $(if $(filter x86_64,$(shell uname -m)),.stamps/intel-opencl))
+ifneq ($(DEBIAN),)
+	bash scripts/opencl-matrix-in-debian.sh $(DEBIAN)
+else
+	$(BIN)/python scripts/opencl_matrix.py --single
+	test ! -d $(INTEL) || OCL_ICD_VENDORS=$(abspath $(INTEL)) LD_LIBRARY_PATH=$(INTEL)/lib $(BIN)/python scripts/opencl_matrix.py
+	$(BIN)/python scripts/opencl_grind.py
+endif
+
+.stamps/intel-opencl:
+	$(PYTHON) -m venv $(INTEL)
+	$(INTEL)/bin/python -m pip install --quiet --disable-pip-version-check intel-opencl-rt intel-cmplr-lib-rt
+	echo $(abspath $(INTEL))/lib/libintelocl.so > $(INTEL)/intel-cpu.icd
+	@mkdir -p .stamps && touch $@
 
 pictures: .stamps/dev .stamps/system
 	$(BIN)/python scripts/make_pictures.py $(if $(KITTI),--kitti $(KITTI))
@@ -126,4 +138,4 @@ $(BIN)/python:
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .venv-ros $(OLDEST) .stamps out build dist
+	rm -rf $(VENV) .venv-ros $(OLDEST) $(INTEL) .stamps out build dist

@@ -9,10 +9,12 @@ root=${CHROOT:-/var/tmp/roadbed-opencl-$release}
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 if [ ! -d "$root/checkout" ]; then
     debootstrap --variant=minbase \
-        --include=pocl-opencl-icd,mesa-opencl-icd,ocl-icd-libopencl1,python3-venv,ca-certificates "$release" "$root"
+        --include=pocl-opencl-icd,mesa-opencl-icd,ocl-icd-libopencl1,python3-venv,ca-certificates "$release" "$root" \
+        http://deb.debian.org/debian sid # the script for a release that is newer than debootstrap
     mkdir "$root/checkout"
 fi
 cp /etc/resolv.conf "$root/etc/"
+cp /etc/ssl/certs/ca-certificates.crt "$root/etc/ssl/certs/" # this machine may know more of them
 trap 'for at in proc sys dev checkout; do umount "$root/$at" || true; done' EXIT
 mount --bind /proc "$root/proc"
 mount --bind /sys "$root/sys" # PoCL asks hwloc, which aborts without it

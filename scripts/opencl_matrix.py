@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs grid variance, ground and occupancy on every OpenCL device of this machine and compares them with the CPU.
 
-Prints one row per driver and stage: whether the results agree, and the time of a frame. Each stage runs in a process of
-its own, because drivers may crash. `--single` adds every device once more as if it had no double precision.
+Prints one row per driver and stage: whether the results agree, and the time of a frame, as it passes and of all cores
+together (on a busy machine only the second says something of a CPU device). Each stage runs in a process of its own,
+because drivers may crash. `--single` adds every device once more as if it had no double precision.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+Seconds = list[tuple[float, float]]  # of each frame: passed, of all cores
 STAGES = ("variance", "ground", "occupancy")
 GRID = {"length": 60, "width": 60, "spacing": 0.4}
 # A quarter of the paper's cells, so that a driver without an optimising compiler ends in time.
@@ -44,8 +46,8 @@ def main() -> None:
     if not opencl_devices.devices():
         sys.exit(opencl_devices.why_missing())
     subprocess.run([sys.executable, "-m", "roadbed", "warm-up"], check=True, stdout=sys.stderr)  # apart from the limit
-    print("| driver | device | precision | stage | result | ms per frame | CPU backend | ratio |")
-    print("|---|---|---|---|---|---|---|---|")
+    print("| driver | device | precision | stage | result | ms per frame | CPU backend | ratio | of processor time |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for device in opencl_devices.devices():
         if given.only.lower() not in f"{device.driver} {device.name}".lower():
             continue
@@ -54,7 +56,7 @@ def main() -> None:
                 request = {"index": device.index, "has_double": has_double, "stage": stage, "source": given.source}
                 found = in_child(request, given.limit)
                 precision = "double" if has_double else "single"
-                row = (device.driver, device.name, precision, stage, *found, *[""] * (4 - len(found)))
+                row = (device.driver, device.name, precision, stage, *found, *[""] * (5 - len(found)))
                 print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
 
 
@@ -84,17 +86,21 @@ def run_stage(index: int, has_double: bool, stage: str, source: str) -> list[str
     except DeviceError as error:
         return [f"refused: {' '.join(str(error).split())[:300]}"]
     ours, cpu = (1e3 * np.array(seconds[2:]) for seconds in times)  # the first frames build, and start the filters
-    return [result, f"{np.median(ours):.1f}", f"{np.median(cpu):.1f}", f"{np.median(ours / cpu):.2f}"]
+    return [
+        result,
+        *(f"{number:.1f}" for number in (np.median(ours[:, 0]), np.median(cpu[:, 0]))),
+        *(f"{number:.2f}" for number in np.median(ours / cpu, axis=0)),
+    ]
 
 
-def timed(call: Any, seconds: list[float], *arguments: Any) -> Any:
-    begin = time.perf_counter()
+def timed(call: Any, seconds: Seconds, *arguments: Any) -> Any:
+    begin = time.perf_counter(), time.process_time()
     result = call(*arguments)
-    seconds.append(time.perf_counter() - begin)
+    seconds.append((time.perf_counter() - begin[0], time.process_time() - begin[1]))
     return result
 
 
-def ground_row(stage: str, backend: Any, source: str) -> tuple[str, tuple[list[float], list[float]]]:
+def ground_row(stage: str, backend: Any, source: str) -> tuple[str, tuple[Seconds, Seconds]]:
     """Labels of all points; they agree if at most 1 in 10,000 differs, of grid variance if none does."""
     from roadbed import Config, GroundFilter
     from roadbed.runtime.cpu_backend import CpuBackend
@@ -102,7 +108,7 @@ def ground_row(stage: str, backend: Any, source: str) -> tuple[str, tuple[list[f
 
     config = Config.parse({"ground": {"method": "variance" if stage == "variance" else "stcrf"}})
     ours, theirs = GroundFilter(config, backend), GroundFilter(config, CpuBackend())
-    times: tuple[list[float], list[float]] = ([], [])
+    times: tuple[Seconds, Seconds] = ([], [])
     different = points = 0
     for scan in open_source(source):
         found, expected = timed(ours, times[0], scan), timed(theirs, times[1], scan)
@@ -112,7 +118,7 @@ def ground_row(stage: str, backend: Any, source: str) -> tuple[str, tuple[list[f
     return f"{'agrees' if agrees else 'differs'}: {different} of {points:,} labels differ", times
 
 
-def occupancy_row(backend: Any, source: str) -> tuple[str, tuple[list[float], list[float]]]:
+def occupancy_row(backend: Any, source: str) -> tuple[str, tuple[Seconds, Seconds]]:
     """Cells of all frames on the CPU's ground, compared by the mean relative error of occupancy and static mass.
 
     In single precision other particles are drawn: 2 % then agree, the paper's figure for its two implementations.
@@ -125,7 +131,7 @@ def occupancy_row(backend: Any, source: str) -> tuple[str, tuple[list[float], li
     config = Config.parse(OCCUPANCY)
     ground = GroundFilter(config, CpuBackend())
     ours, theirs = OccupancyFilter(config, backend), OccupancyFilter(config, CpuBackend())
-    times: tuple[list[float], list[float]] = ([], [])
+    times: tuple[Seconds, Seconds] = ([], [])
     errors, different = [], 0
     for scan in open_source(source):
         surface = ground(scan)

@@ -181,6 +181,17 @@ def test_auto_goes_on_with_the_cpu_and_says_why_in_one_line(backend, tmp_path, m
     assert open_backend("auto", name).device.backend == "opencl"
 
 
+def test_a_device_with_too_small_work_groups_is_one_line_and_auto_goes_on(backend, monkeypatch, caplog):
+    small = replace(backend.device, largest_group=128)
+    monkeypatch.setattr(opencl_devices, "devices", lambda: [small])
+    monkeypatch.setattr(cuda_devices, "devices", list)
+    with pytest.raises(DeviceError, match="expected work-groups of 256, found at most 128"):
+        open_backend("opencl")
+    assert isinstance(open_backend("auto", small.index), CpuBackend)
+    (record,) = caplog.records
+    assert "at most 128" in record.message
+
+
 def test_stages_with_auto_run_on_the_cpu_where_the_driver_cannot_build_their_programs(backend, tmp_path, monkeypatch):
     replace_child(monkeypatch, tmp_path, f"echo {build_probe._READY}; kill -ABRT $$")
     monkeypatch.setattr(cuda_devices, "devices", list)

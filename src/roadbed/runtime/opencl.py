@@ -25,6 +25,7 @@ from roadbed.runtime.program import Program
 # Relaxed mathematics lets the compiler for a CPU vectorise sums; programs that need exact rounding set `exact`.
 _RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
+_GROUP = 256  # work-items that kernels count on; where more are of use, the device is asked
 _SINGLE = "-cl-single-precision-constant"  # for devices without double precision
 
 
@@ -55,6 +56,8 @@ class OpenclBackend:
         self._options = ("-w", *(() if optimise else ("-cl-opt-disable",)), *(() if device.has_double else (_SINGLE,)))
         if units is not None:
             self._handle, self.device = self._sub_device(units), replace(device, units=units)
+        if device.largest_group < _GROUP:
+            raise DeviceError(f"{device.name}: expected work-groups of {_GROUP}, found at most {device.largest_group}")
         try:
             self._context = cl.Context([self._handle])
             self._queue = cl.CommandQueue(self._context)

@@ -52,10 +52,11 @@ class VarianceDevice:
     def _launches(self) -> list[Launch]:
         """The report's phases in order."""
         device, grid = self.backend.device, self.grid
-        over_points = max(1, min(-(-self.capacity // GROUP), (4 if device.lanes > 1 else 16) * device.units))
-        over_cells = -(-grid.size // GROUP)
-        over_tiles = -(-grid.columns // TILE) * -(-grid.rows // TILE)
-        reducing = over_cells if device.lanes == 1 else 4 * device.units
+        spread = (4 if device.lanes > 1 else 16) * device.units  # work-groups that keep the device busy
+        over_points = max(1, min(-(-self.capacity // GROUP), spread))
+        over_cells = over_tiles = spread
+        if device.lanes > 1:
+            over_cells, over_tiles = -(-grid.size // GROUP), -(-grid.columns // TILE) * -(-grid.rows // TILE)
         points, results = (self._cell_and_rank, self._heights), (self._statistics, self._ground)
         grouping = (self._segments, self._cursors, self._lists)
         cells = (self._cursors, self._cells.buffer, self._cell_statistics.buffer)
@@ -64,7 +65,7 @@ class VarianceDevice:
             ("assign", over_points, (self._frames, self._input_buffer, *points, self._counts, self._cursors)),
             ("group_cells", over_cells, (self._counts, *grouping)),
             ("scatter", over_points, (self._frames, *points, self._segments, self._grouped)),
-            ("reduce", reducing, (self._grouped, *grouping, self._statistics)),
+            ("reduce", spread, (self._grouped, *grouping, self._statistics)),
             ("classify", over_tiles, (self._frames, self._segments, *results, *cells)),
             ("label_points", over_points, (self._frames, *points, *results, self._cursors, *outputs)),
         )

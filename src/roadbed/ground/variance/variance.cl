@@ -35,9 +35,10 @@ KERNEL assign(GLOBAL const VarianceFrame *frame, GLOBAL const float *input_buffe
     }
 }
 
-// Phase 2: each cell reserves padded room for its heights and is appended to the list of its size class.
-// cursors: {cells in each size class.., next free index, cells with points}.
+// Phase 2: each cell reserves padded room for its heights and is appended to the list of its size class. CPU devices
+// need neither the padding nor the lists. cursors: {cells in each size class.., next free index, cells with points}.
 KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursors, GLOBAL int *lists) {
+#if LANES > 1
     LOCAL_ARRAY int scratch[GROUP];
     LOCAL_ARRAY int first;
     int cell = GLOBAL_ID;
@@ -55,6 +56,13 @@ KERNEL group_cells(GLOBAL int *counts, GLOBAL int2 *segments, GLOBAL int *cursor
     segments[cell] = INT2(first + before, count);
     counts[cell] = 0;
     if (size_class >= 0) lists[size_class * CELLS + index] = cell;
+#else
+    FOR_EACH(cell, CELLS) {
+        int count = counts[cell];
+        segments[cell] = INT2(count ? ATOMIC_ADD(&cursors[SIZE_CLASSES], count) : 0, count);
+        counts[cell] = 0;
+    }
+#endif
 }
 
 // Phase 3: heights into the room of their cells.
@@ -176,57 +184,74 @@ KERNEL reduce(GLOBAL const float *grouped, GLOBAL const int2 *segments, GLOBAL c
         batch -= batches;
     }
 #else
-    int cell = GLOBAL_ID;
-    if (cell >= CELLS || segments[cell].y == 0) return;
-    int2 segment = segments[cell];
-    int64 sum = 0, squares = 0;
-    float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
-    for (int k = segment.x; k < segment.x + segment.y; ++k) {
-        sum += to_units(grouped[k]);
-        low = fmin(low, grouped[k]);
-        high = fmax(high, grouped[k]);
+    FOR_EACH(cell, CELLS) {
+        int2 segment = segments[cell];
+        if (segment.y == 0) continue;
+        int64 sum = 0, squares = 0;
+        float low = FARTHEST_HEIGHT, high = -FARTHEST_HEIGHT;
+        for (int k = segment.x; k < segment.x + segment.y; ++k) {
+            sum += to_units(grouped[k]);
+            low = fmin(low, grouped[k]);
+            high = fmax(high, grouped[k]);
+        }
+        int64 mean = mean_of(sum, segment.y);
+        int shift = shift_of(low, high, segment.y);
+        for (int k = segment.x; k < segment.x + segment.y; ++k) squares += squared(grouped[k], mean, shift);
+        statistics[cell] = described(mean, squares, shift, segment.y, low, high);
     }
-    int64 mean = mean_of(sum, segment.y);
-    int shift = shift_of(low, high, segment.y);
-    for (int k = segment.x; k < segment.x + segment.y; ++k) squares += squared(grouped[k], mean, shift);
-    statistics[cell] = described(mean, squares, shift, segment.y, low, high);
 #endif
 }
 
-// Phase 5, on tiles of 16 x 16 cells with a border in local memory: a cell is ground by its variance; one with too few
-// points by the mean of its 3 x 3 patch. `tile` holds a variance, or -1 where a cell has too few points. Cells with
-// points are listed for the host, which so does not read all cells.
+// The variance of a cell, or -1 where it has too few points.
+FUNCTION float known_variance(GLOBAL const int2 *segments, GLOBAL const float4 *statistics, int column, int row) {
+    int inside = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS;
+    int cell = inside ? row * COLUMNS + column : 0;
+    return inside && segments[cell].y >= FEWEST ? statistics[cell].y : -1.0f;
+}
+
+// Phase 5, on GPUs on tiles of 16 x 16 cells with a border in local memory: a cell is ground by its variance; one with too
+// few points by the mean of its 3 x 3 patch. Cells with points are listed for the host, which so does not read all cells.
+#if LANES > 1
 #define TILE_STRIDE (TILE + 2)
+#define NEIGHBOUR(di, dj) tile[(j + (dj)) * TILE_STRIDE + i + (di)]
+#define NEXT_CELL return
+#else
+#define NEIGHBOUR(di, dj) known_variance(segments, statistics, column + (di), row + (dj))
+#define NEXT_CELL continue
+#endif
 
 KERNEL classify(GLOBAL const VarianceFrame *frame, GLOBAL const int2 *segments, GLOBAL const float4 *statistics,
                 GLOBAL uchar *ground, GLOBAL int *cursors, GLOBAL int2 *cells_out, GLOBAL float4 *statistics_out) {
+#if LANES > 1
     LOCAL_ARRAY float tile[TILE_STRIDE * TILE_STRIDE];
     int tiles_across = (COLUMNS + TILE - 1) / TILE;
     int column0 = GROUP_ID % tiles_across * TILE - 1, row0 = GROUP_ID / tiles_across * TILE - 1;
-    for (int k = LOCAL_ID; k < TILE_STRIDE * TILE_STRIDE; k += LOCAL_SIZE) {
-        int column = column0 + k % TILE_STRIDE, row = row0 + k / TILE_STRIDE;
-        int inside = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS;
-        int cell = inside ? row * COLUMNS + column : 0;
-        tile[k] = inside && segments[cell].y >= FEWEST ? statistics[cell].y : -1.0f;
-    }
+    for (int k = LOCAL_ID; k < TILE_STRIDE * TILE_STRIDE; k += LOCAL_SIZE)
+        tile[k] = known_variance(segments, statistics, column0 + k % TILE_STRIDE, row0 + k / TILE_STRIDE);
     BARRIER();
     int i = LOCAL_ID % TILE + 1, j = LOCAL_ID / TILE + 1;
     int column = column0 + i, row = row0 + j, cell = row * COLUMNS + column;
     int points = column < COLUMNS && row < ROWS ? segments[cell].y : 0;
-    int index = append_to_list(cursors + SIZE_CLASSES + 1, points ? 0 : -1, 1);
-    if (!points) return;
-    float own = tile[j * TILE_STRIDE + i];
-    float sum = 0.0f;
-    int n = 0;
-    for (int dj = -1; dj <= 1; ++dj)
-        for (int di = -1; di <= 1; ++di) {
-            float other = tile[(j + dj) * TILE_STRIDE + i + di];
-            if (other >= 0.0f) sum += other, ++n;
-        }
-    int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum < LARGEST_VARIANCE * (float)n;
-    ground[cell] = (uchar)is_ground;
-    AT(int2, frame->cells, cells_out)[index] = INT2(cell, points * 2 + is_ground);
-    AT(float4, frame->statistics, statistics_out)[index] = statistics[cell];
+    {
+#else
+    FOR_EACH(cell, CELLS) {
+        int column = cell % COLUMNS, row = cell / COLUMNS, points = segments[cell].y;
+#endif
+        int index = append_to_list(cursors + SIZE_CLASSES + 1, points ? 0 : -1, 1);
+        if (!points) NEXT_CELL;
+        float own = NEIGHBOUR(0, 0);
+        float sum = 0.0f;
+        int n = 0;
+        for (int dj = -1; dj <= 1; ++dj)
+            for (int di = -1; di <= 1; ++di) {
+                float other = NEIGHBOUR(di, dj);
+                if (other >= 0.0f) sum += other, ++n;
+            }
+        int is_ground = own >= 0.0f ? own < LARGEST_VARIANCE : n > 0 && sum < LARGEST_VARIANCE * (float)n;
+        ground[cell] = (uchar)is_ground;
+        AT(int2, frame->cells, cells_out)[index] = INT2(cell, points * 2 + is_ground);
+        AT(float4, frame->statistics, statistics_out)[index] = statistics[cell];
+    }
 }
 
 // Phase 6: a point in a ground cell and within the tolerance of its mean height is ground. A work-item labels four points,
