@@ -26,12 +26,13 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
 
 #if SEEN_ONLY
 // The information of a node, in which neighbours count less where it has points of its own. In the EM they count the same
-// everywhere, which suppresses obstacles but flattens crests and ditches. `from`: the state before the last iteration.
-FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *to, int node) {
+// everywhere, which suppresses obstacles but flattens crests and ditches. `from`: the state before the last iteration;
+// `even`: effective points of its own with which neighbours count half.
+FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *to, float even, int node) {
     Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
     add_neighbours(&others, from, from, node, 0.0f, 0, 1);
     float own = fmax(sum.p00 - others.p00, 0.0f);
-    add_transported(&sum, others, 0.0f, 0.0f, OWN_POINTS / (OWN_POINTS + own) - 1.0f);
+    add_transported(&sum, others, 0.0f, 0.0f, even / (even + own) - 1.0f);
     return sum;
 }
 

@@ -14,7 +14,7 @@ FUNCTION Information kept_information(GLOBAL const Frame *frame, GLOBAL const fl
                                       GLOBAL const float4 *before, GLOBAL const uchar *seen, int node) {
     if (!SEEN_ONLY || frame->prior_from != POSTERIOR) return load_information(from, node);
 #if SEEN_ONLY
-    if (seen[node] & HAS_DATA) return reweighted(earlier, from, node);
+    if (seen[node] & HAS_DATA) return reweighted(earlier, from, REMEMBERED_POINTS, node);
 #endif
     Information kept = load_information(before, node);
     float share = fmin(from[3 * node].x / fmax(kept.p00, STAYS_FROM), 1.0f);

@@ -5,7 +5,14 @@
 import numba
 import numpy as np
 
-from roadbed.ground.stcrf.model import CEILING_HEIGHT, CEILING_SLOPE, OWN_POINTS, PLANE_FROM, STAYS_FROM, VOTE_PILLARS
+from roadbed.ground.stcrf.model import (
+    CEILING_HEIGHT,
+    CEILING_SLOPE,
+    PLANE_FROM,
+    REMEMBERED_POINTS,
+    STAYS_FROM,
+    VOTE_PILLARS,
+)
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, merged, njit
@@ -162,7 +169,7 @@ def _is_seen_from_above(mean, row, c, sensor, spacing):
 def keep_seen(first_row, last_row, arrays, information, active_columns, prior, sensor, spacing, ends, planes):
     """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
     it knows lies within columns [ends[0], ends[1]) of each row, before and after. Neighbours count less where a node
-    has points of its own, as in the reported surface: else crests and ditches would become flatter with every scan.
+    has points of its own, much as in the reported surface: else crests and ditches would become flatter with every scan.
 
     A node with a prior but without data keeps its plane, with no more information than its posterior has: if it took
     the posterior, it would creep towards its neighbours with every scan that does not see it.
@@ -186,7 +193,7 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
             stays = had_data | (has_data & _is_seen_from_above(mean, row, c, sensor, spacing))
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
-            others = OWN_POINTS / (load(own, (0, c)) + known * gamma + OWN_POINTS)
+            others = REMEMBERED_POINTS / (load(own, (0, c)) + known * gamma + REMEMBERED_POINTS)
             for k in range(9):
                 mine = load(own, (k, c)) + load(out, (k, c)) * gamma
                 kept = where(has_data, mine + (load(new, (k, c)) - mine) * others, share * load(out, (k, c)))

@@ -30,7 +30,7 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
 // The reported plane (h, sx, sy) of a node. `certainty`: [(P + P0)^-1]_00, and the factor (m^2) of the expected slope's
 // variance. `from`: the state before the last iteration.
 FUNCTION float4 reweighted_plane(GLOBAL const float4 *from, GLOBAL const float4 *to, float4 expected, int node, float2 *certainty) {
-    Information sum = reweighted(from, to, node);
+    Information sum = reweighted(from, to, OWN_POINTS, node);
     float4 plane = solve_plane(sum, expected);
     float l1 = sum.p01 / (sum.p00 + HEIGHT_INFORMATION), l2 = sum.p02 / (sum.p00 + HEIGHT_INFORMATION);
     float inverse1 = 1.0f / (sum.p11 + SLOPE_INFORMATION - l1 * sum.p01), t = sum.p12 - l1 * sum.p02, l3 = t * inverse1;
