@@ -54,7 +54,7 @@ def test_a_ceiling_is_not_kept_but_a_bank_and_a_roof_below_the_sensor_are(name):
 def test_a_remembered_plane_stays_unless_it_lies_far_over_the_road_of_a_later_scan(name):
     near, ahead = patch(-10, 10, -5, 5, -SENSOR), patch(12, 22, -5, 5, -SENSOR)
     for height, road, stays in ((1.0, near, True), (4.7, near, False), (4.7, np.concatenate([near, ahead]), False)):
-        first = np.concatenate([near, ahead + [0, 0, height]])
+        first = np.concatenate([near, ahead + np.array([0, 0, height])])
         engine, _ = drive(name, [first, road], sensors=2)
         effective_points, heights = engine.prior[0][AHEAD], engine.prior[6][AHEAD]  # the latter times the former
         assert (effective_points > 0).all() if stays else (heights <= effective_points).all()

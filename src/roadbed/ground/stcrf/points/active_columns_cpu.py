@@ -169,7 +169,7 @@ def _is_seen_from_above(mean, row, c, sensor, spacing):
 def keep_seen(first_row, last_row, arrays, information, active_columns, prior, sensor, spacing, ends, planes):
     """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
     it knows lies within columns [ends[0], ends[1]) of each row, before and after. Neighbours count less where a node
-    has points of its own, much as in the reported surface: else crests and ditches would become flatter with every scan.
+    has points of its own, as in the reported surface: else crests and ditches would become flatter with every scan.
 
     A node with a prior but without data keeps its plane, with no more information than its posterior has: if it took
     the posterior, it would creep towards its neighbours with every scan that does not see it.
