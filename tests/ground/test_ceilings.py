@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ground is seen from above: what a scan sees from below is not kept as ground for the next scans, on every engine."""
+"""What is kept of the surface for the next scans, on every engine: nothing that is seen from below or that a later scan
+refutes, and a ditch as deep as it is."""
 
 from dataclasses import replace
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from roadbed import Config, Pose
+from roadbed.ground.engine import Rolled
 from tests.devices import BACKENDS
 from tests.ground import engines
 from tests.ground.test_small_components import SIZE, patch
@@ -14,19 +16,28 @@ from tests.ground.test_small_components import SIZE, patch
 SENSOR = 1.7  # m over the road
 AHEAD = slice(SIZE // 2 - 4, SIZE // 2 + 4), slice(SIZE // 2 + 15, SIZE // 2 + 21)  # rows and columns of nodes
 ROAD = slice(SIZE // 2 - 4, SIZE // 2 + 4), slice(SIZE // 2 - 9, SIZE // 2 + 9)
+CONFIG = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
+
+
+def drive(name, scans, sensors=1):
+    """An engine that has kept the surface of scans from one place, and the output of the last."""
+    engine = engines.engine(name, CONFIG)
+    for k, points in enumerate(scans):
+        if k:
+            engine.move(Rolled(0, 0, 0.0))
+        given = engines.given(CONFIG, points, warm=k > 0, pose=Pose.from_euler(z=SENSOR))
+        output = engine.frame(replace(given, sensors=sensors))
+        engine.keep()
+    return engine, output
 
 
 def kept(name, height, rise=0.0, sensors=1):
     """Effective points that the prior keeps of the road, and of a surface ahead from 12 to 22 m, `height` m over the
     sensor where it begins and rising by `rise` per m: two (rows, columns) arrays."""
-    config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}})
     ahead = patch(12, 22, -5, 5, height)
     ahead[:, 2] += rise * (ahead[:, 0] - 12)
     points = np.concatenate([patch(-10, 10, -5, 5, -SENSOR), ahead])
-    engine = engines.engine(name, config)
-    given = engines.given(config, points, pose=Pose.from_euler(z=SENSOR))
-    engine.frame(replace(given, sensors=sensors))
-    engine.keep()
+    engine, _ = drive(name, [points], sensors)
     return engine.prior[0][ROAD], engine.prior[0][AHEAD]
 
 
@@ -37,3 +48,23 @@ def test_a_ceiling_is_not_kept_but_a_bank_and_a_roof_below_the_sensor_are(name):
     assert not ceiling.any()
     for seen_from_above in (kept(name, 0.0, rise=0.3), kept(name, -1.0), kept(name, 3.0, sensors=2)):
         assert all((effective_points > 1).all() for effective_points in seen_from_above)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_remembered_plane_stays_unless_it_lies_far_over_the_road_of_a_later_scan(name):
+    near, ahead = patch(-10, 10, -5, 5, -SENSOR), patch(12, 22, -5, 5, -SENSOR)
+    for height, road, stays in ((1.0, near, True), (4.7, near, False), (4.7, np.concatenate([near, ahead]), False)):
+        first = np.concatenate([near, ahead + np.array([0, 0, height])])
+        engine, _ = drive(name, [first, road], sensors=2)
+        effective_points, heights = engine.prior[0][AHEAD], engine.prior[6][AHEAD]  # the latter times the former
+        assert (effective_points > 0).all() if stays else (heights <= effective_points).all()
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_ditch_does_not_become_flatter_with_every_scan(name):
+    points = patch(-19, 19, -19, 19, -SENSOR)
+    points[:, 2] -= 0.4 * np.clip(1 - np.abs(points[:, 1] - 5.5), 0, 1)  # one node wide
+    _, first = drive(name, [points])
+    _, last = drive(name, [points] * 12)
+    ditch = SIZE // 2 + 5, slice(SIZE // 2 - 10, SIZE // 2 + 10)
+    assert (last.elevation[ditch] <= first.elevation[ditch] + 0.005).all()

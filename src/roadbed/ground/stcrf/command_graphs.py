@@ -195,7 +195,7 @@ class CommandGraphs:
 
     def _motion(self) -> list[Launch]:
         b = self._buffers
-        return [self._launch("move_prior", self._over_nodes, b.frames, b.states[0], b.seen, b.expected, b.priors)]
+        return [self._launch("move_prior", self._over_nodes, b.frames, *b.states, b.seen, b.expected, b.priors)]
 
     def _alignment(self) -> list[Launch]:
         b, capacity = self._buffers, np.int32(self._buffers.capacity)

@@ -298,7 +298,9 @@ class StcrfCpu:
         fine = self._fine
         if self.config.uses("seen_only"):
             self._carry_outside()
-            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, self._warm, self._sensor, fine.shape.spacing
+            gamma, carried = F(self.config.stcrf.gamma if self._warm else 0), self._level_at is None
+            prior = self._warm, gamma, model.FARTHEST_ABOVE if self._coarse is not None and carried else F(np.inf)
+            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, prior, self._sensor, fine.shape.spacing
             parallel_for(keep_seen, fine.shape.rows, *seen, fine.prior_ends, fine.prior_mean, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written

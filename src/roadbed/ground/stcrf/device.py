@@ -307,8 +307,9 @@ class StcrfDevice:
         elif self.slots == 1:
             buffers.take_outputs(self._fetched)
         label, probability, height, layers = (output.addresses for output in buffers.outputs())
+        carried = self._carries and self.config.uses("coarse_start")
         for k, record in enumerate(self._records):
-            record.warm, record.label, record.probability = warm, label[k], probability[k]
+            record.warm, record.label, record.probability = warm + (warm and carried), label[k], probability[k]
             record.height, record.layers = height[k], layers[k]
         self.backend.enqueue(self._frames, buffers.frames)
         self._stay()

@@ -76,13 +76,15 @@ STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node 
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
 # Ground is seen from above: a plane that passes over the sensor, by so many m and m per m of range, is a ceiling's.
 CEILING_HEIGHT, CEILING_SLOPE = _F(1.0), _F(0.1)
+FARTHEST_ABOVE = _F(2.0)  # m over the first surface of a scan: a remembered plane that it does not see ends there
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
 POINT_NOISE = _F(information.POINT_NOISE)
 GAP_UNEVENNESS = _F(0.1**2)  # m^2 up to which the planes around may disagree for that: a hollow may hide in a gap
 POINT_UNEVENNESS = _F(6)  # m^2 of a point per m^2 that the planes around disagree by: neighbours count the same points
 NODE_UNEVENNESS = _F(0.5)  # m^2 of a node per m^2 that it and the planes beside it disagree by, whatever its points
-OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as much on them as on neighbours
+OWN_POINTS = _F(1)  # effective points of a node with which its plane leans as much on them as on neighbours,
+REMEMBERED_POINTS = _F(4)  # and with which what is kept for the next scans does
 SLOPE_VARIANCE = _F(0.25**2)  # of the ground around the slope that is expected where no point publishes it
 CLEAN_VARIANCE = _F(0.02)  # m^2 up to which a node counts as one of a surface
 SMALL_COMPONENT = 60  # connected nodes from which a surface is reported,
@@ -181,7 +183,7 @@ FRAME = np.dtype(
         ("layers", np.uint64),  # elevation, then slope (x, y), then variance
         ("count", np.int32),
         ("wanted", np.int32),  # PROBABILITY | HEIGHT | LAYERS
-        ("warm", np.int32),  # the prior is used
+        ("warm", np.int32),  # the prior is used; 2: and the first surface started from its planes
         ("prior", np.int32),  # which of the two prior buffers holds it
         ("base", np.float32),  # m, height in the lattice frame from which the engine counts
         ("road", np.float32),  # m, height of the road under the vehicle

@@ -13,9 +13,9 @@ from roadbed.runtime.device import Device
 from roadbed.runtime.program import Program
 
 _PARTS = (
-    "frame", "points/sort", "motion/motion", "motion/align", "points/node_classes", "points/isolated", "points/select",
-    "points/select_runs", "start/start", "em/em", "em/em_rows", "surface/surface", "surface/small_components",
-    "labels/labels",
+    "frame", "points/sort", "motion/align", "points/node_classes", "points/isolated", "points/select",
+    "points/select_runs", "start/start", "em/em", "em/em_rows", "motion/motion", "surface/surface",
+    "surface/small_components", "labels/labels",
 )  # fmt: skip
 _COARSE_PARTS = ("frame", "em/em", "em/em_rows", "start/slope_start", "start/first_surface")
 GROUP = 256

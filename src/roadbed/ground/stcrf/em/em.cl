@@ -25,6 +25,17 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
 }
 
 #if SEEN_ONLY
+// The information of a node, in which neighbours count less where it has points of its own. In the EM they count the same
+// everywhere, which suppresses obstacles but flattens crests and ditches. `from`: the state before the last iteration;
+// `even`: effective points of its own with which neighbours count half.
+FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *to, float even, int node) {
+    Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
+    add_neighbours(&others, from, from, node, 0.0f, 0, 1);
+    float own = fmax(sum.p00 - others.p00, 0.0f);
+    add_transported(&sum, others, 0.0f, 0.0f, even / (even + own) - 1.0f);
+    return sum;
+}
+
 // Whether a node's plane passes over the sensor: ground is seen from above.
 FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int node) {
     float x = frame->translation[0] - SPACING * (float)(node % COLUMNS);
@@ -34,9 +45,11 @@ FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int nod
 }
 
 // What the frame says of a node. A ceiling does not stay: scans that see the road below it could not correct such a prior.
-FUNCTION uchar seen_by(GLOBAL const Frame *frame, float4 plane, int node, float now, float before) {
+// Neither does a plane without data far over the first surface, `level`.
+FUNCTION uchar seen_by(GLOBAL const Frame *frame, float4 plane, float4 level, int node, float now, float before) {
     int stays = now > STAYS_FROM ? STAYS | HAS_DATA : before > STAYS_FROM ? STAYS : 0;
     if (now > STAYS_FROM && is_seen_from_below(frame, plane, node)) stays = 0;
+    if (now <= STAYS_FROM && frame->warm == 2 && plane.x - level.x > FARTHEST_ABOVE) stays = 0;
     return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | stays);
 }
 #endif
@@ -186,7 +199,7 @@ FUNCTION void update_node(GLOBAL const Frame *frame, int node, int skip, int lan
         store_node(to, node, sum, found);
         if (last) surface[node] = FLOAT4(found.x, found.y, found.z, found.w * VARIANCE_SCALE);
 #if SEEN_ONLY
-        if (last) seen[node] = seen_by(frame, found, node, own, warm ? prior[3 * node].x : 0.0f);
+        if (last) seen[node] = seen_by(frame, found, level, node, own, warm ? prior[3 * node].x : 0.0f);
 #endif
     }
 }

@@ -192,8 +192,8 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             if (last) write_eight(surface + node, 1, nodes, plane.x, plane.y, plane.z, plane.w * VARIANCE_SCALE);
 #if SEEN_ONLY
             for (int k = 0; last && k < nodes; ++k)
-                seen_all[SLOT * NODES + node + k] = seen_by(
-                    &frames[SLOT], load_plane(to, node + k), node + k, data[3 * k].x, warm ? prior[3 * (node + k)].x : 0.0f);
+                seen_all[SLOT * NODES + node + k] = seen_by(&frames[SLOT], load_plane(to, node + k), level[k], node + k,
+                                                            data[3 * k].x, warm ? prior[3 * (node + k)].x : 0.0f);
 #endif
         }
 }

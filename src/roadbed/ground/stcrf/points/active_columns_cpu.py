@@ -5,7 +5,14 @@
 import numba
 import numpy as np
 
-from roadbed.ground.stcrf.model import CEILING_HEIGHT, CEILING_SLOPE, PLANE_FROM, STAYS_FROM, VOTE_PILLARS
+from roadbed.ground.stcrf.model import (
+    CEILING_HEIGHT,
+    CEILING_SLOPE,
+    PLANE_FROM,
+    REMEMBERED_POINTS,
+    STAYS_FROM,
+    VOTE_PILLARS,
+)
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, merged, njit
@@ -159,9 +166,10 @@ def _is_seen_from_above(mean, row, c, sensor, spacing):
 
 
 @njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, active_columns, use_prior, sensor, spacing, ends, planes):
+def keep_seen(first_row, last_row, arrays, information, active_columns, prior, sensor, spacing, ends, planes):
     """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
-    it knows lies within columns [ends[0], ends[1]) of each row, before and after.
+    it knows lies within columns [ends[0], ends[1]) of each row, before and after. Neighbours count less where a node
+    has points of its own, as in the reported surface: else crests and ditches would become flatter with every scan.
 
     A node with a prior but without data keeps its plane, with no more information than its posterior has: if it took
     the posterior, it would creep towards its neighbours with every scan that does not see it.
@@ -170,21 +178,25 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, use_prio
     plane of the rest: the next frame's coarse lattice starts there. All of this for a range of rows.
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen. A ceiling is not
-    kept: scans that see the road below could not correct a prior that calls it ground. `sensor`: its position, m.
+    kept: scans that see the road below could not correct a prior that calls it ground. `prior`: whether it was used,
+    its weight gamma, and how far a plane without data may lie over the first surface, m. `sensor`: its position, m.
     """
-    before = F(1) if use_prior else F(0)
+    before, gamma, farthest = F(1) if prior[0] else F(0), prior[1], prior[2]
     for row in range(first_row, last_row):
         r, first, last = row + 1, active_columns.lo[row], max(active_columns.hi[row], active_columns.lo[row])
         own, out, new = arrays.data[r], arrays.prior[r], information[r]
         mean, expected = arrays.mean[r], arrays.expected[r]
         for c in range(U(first), U(last), STEP):
             has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
-            had_data = (load(own, (0, c)) <= STAYS_FROM) & (known * before > STAYS_FROM)
+            above = load(mean, (0, c)) - load(expected, (0, c))
+            had_data = (load(own, (0, c)) <= STAYS_FROM) & (known * before > STAYS_FROM) & (above <= farthest)
             stays = had_data | (has_data & _is_seen_from_above(mean, row, c, sensor, spacing))
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
+            others = REMEMBERED_POINTS / (load(own, (0, c)) + known * gamma + REMEMBERED_POINTS)
             for k in range(9):
-                kept = where(has_data, load(new, (k, c)), share * load(out, (k, c)))
+                mine = load(own, (k, c)) + load(out, (k, c)) * gamma
+                kept = where(has_data, mine + (load(new, (k, c)) - mine) * others, share * load(out, (k, c)))
                 store(out, (k, c), where(stays, kept, splat(F(0))))
             for k in range(3):
                 store(planes, (r, k, c), where(has_plane, load(mean, (k, c)), load(expected, (k, c))))

@@ -27,14 +27,10 @@ FUNCTION float disagreement(GLOBAL const float4 *surface, GLOBAL const uchar *se
     return total / fmax(count, 1.0f);
 }
 
-// The reported plane (h, sx, sy) of a node: neighbours count less where a node has points of its own. In the EM they count
-// the same everywhere, which suppresses obstacles but flattens crests and ditches. `certainty`: [(P + P0)^-1]_00, and the
-// factor (m^2) of the expected slope's variance. `from`: the state before the last iteration.
+// The reported plane (h, sx, sy) of a node. `certainty`: [(P + P0)^-1]_00, and the factor (m^2) of the expected slope's
+// variance. `from`: the state before the last iteration.
 FUNCTION float4 reweighted_plane(GLOBAL const float4 *from, GLOBAL const float4 *to, float4 expected, int node, float2 *certainty) {
-    Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    add_neighbours(&others, from, from, node, 0.0f, 0, 1);
-    float own = fmax(sum.p00 - others.p00, 0.0f);
-    add_transported(&sum, others, 0.0f, 0.0f, OWN_POINTS / (OWN_POINTS + own) - 1.0f);
+    Information sum = reweighted(from, to, OWN_POINTS, node);
     float4 plane = solve_plane(sum, expected);
     float l1 = sum.p01 / (sum.p00 + HEIGHT_INFORMATION), l2 = sum.p02 / (sum.p00 + HEIGHT_INFORMATION);
     float inverse1 = 1.0f / (sum.p11 + SLOPE_INFORMATION - l1 * sum.p01), t = sum.p12 - l1 * sum.p02, l3 = t * inverse1;
