@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.extending import lower_builtin, type_callable
 
 from roadbed.kernels.jit import inner, instruction, njit
 
@@ -15,6 +16,8 @@ FAST = {"reassoc", "contract", "arcp", "nsz", "afn"}
 F: Any = np.float32
 U: Any = np.uint64  # an unsigned index cannot count from the end, so that LLVM vectorises loops
 ONE = np.uint64(1)
+ZERO: Any = np.int64(0)  # typed, as all constant arguments: Numba compiles a function for every literal
+NO, YES = np.bool_(False), np.bool_(True)
 HALF_LOG2_E: Any = np.float32(-0.5 * 1.4426950408889634)  # exp(-d^2 / 2 s^2) = 2^(this d^2 / s^2)
 
 
@@ -26,6 +29,38 @@ def float_from_bits(builder, bits):
 @instruction(types.int32, types.float32)
 def bits_of_float(builder, value):
     return builder.bitcast(value, ir.IntType(32))
+
+
+def max(a, b):
+    """The larger of two numbers, as Python's. Numba compiles Python's for each type and each set of options."""
+    return b if b > a else a
+
+
+def min(a, b):
+    """The smaller of two numbers."""
+    return b if b < a else a
+
+
+def _register(function, sign):
+    @type_callable(function)
+    def resolve(context):
+        def typer(a, b):
+            number = context.unify_types(types.unliteral(a), types.unliteral(b))
+            return number(number, number)
+
+        return typer
+
+    @lower_builtin(function, types.Number, types.Number)
+    def lower(_context, builder, signature, arguments):
+        kind, (a, b) = signature.return_type, arguments
+        if isinstance(kind, types.Float):
+            return builder.select(builder.fcmp_ordered(sign, b, a), b, a)
+        compare = builder.icmp_signed if kind.signed else builder.icmp_unsigned
+        return builder.select(compare(sign, b, a), b, a)
+
+
+_register(max, ">")
+_register(min, "<")
 
 
 @njit(inline="always", fastmath=True)

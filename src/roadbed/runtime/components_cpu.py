@@ -3,6 +3,7 @@
 """8-connected components of cells on a grid, numbered by their first cell."""
 
 from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.numeric import max, min
 
 
 @inlined()

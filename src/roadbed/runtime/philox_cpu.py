@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, merged
-from roadbed.kernels.numeric import bits_of_float, float_from_bits
+from roadbed.kernels.numeric import bits_of_float, float_from_bits, min
 from roadbed.runtime import philox as contract
 
 # 32-bit words in 64-bit integers: products do not overflow.

@@ -5,6 +5,7 @@
 import math
 
 from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.numeric import max, min
 
 
 @inlined()

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import merged, njit
+from roadbed.kernels.numeric import NO, YES, max, min
 from roadbed.kernels.parallel import parallel_for
 from roadbed.kernels.scratch import scratch
 from roadbed.simulate import heightfield
@@ -19,6 +20,11 @@ from roadbed.simulate.solids import Movements, SolidIndex, Solids, facing_of, me
 
 GROUND, NOTHING = -1, -2  # values of `Sweep.part` that are not rows of the solids
 _GROUND_REFLECTIVITY = 0.25
+_RAYS = np.int64(1)  # stream of the keys of rays
+# Numbers of the draws of a ray; a normal number uses two.
+_DEPTH, _DROPOUT, _DETECTION, _RANGE, _MULTIPATH, _DETOUR, _AZIMUTH, _ELEVATION = map(
+    np.int64, (0, 1, 2, 3, 5, 6, 8, 10)
+)
 
 
 class Sweep(NamedTuple):
@@ -124,7 +130,7 @@ def _detection_chance(reflectivity, cosine, distance, range_10_percent):
 @merged()
 def _facing_ground(field, origin, ray, distance):
     """Cosine of the angle at which the ray meets the ground."""
-    _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], True, True)
+    _, h_x, h_y = heightfield.height(field, origin[0] + distance * ray[0], origin[1] + distance * ray[1], YES, YES)
     facing_up = h_x * ray[0] + h_y * ray[1] - ray[2]
     return abs(facing_up) / math.sqrt(1.0 + h_x * h_x + h_y * h_y)
 
@@ -133,7 +139,7 @@ def _facing_ground(field, origin, ray, distance):
 def _is_under_ground(field, origin, ray, distance):
     """Whether a point on the ray lies well below the ground."""
     x, y = origin[0] + distance * ray[0], origin[1] + distance * ray[1]
-    return origin[2] + distance * ray[2] < heightfield.height(field, x, y, False, True)[0] - 0.2
+    return origin[2] + distance * ray[2] < heightfield.height(field, x, y, NO, YES)[0] - 0.2
 
 
 @njit(cache=True, nogil=True)
@@ -145,11 +151,11 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
     for column in range(first, last):
         origin, rotation = origins[column], rotations[column]
         for layer in range(layers):
-            key = make_key(sweep_key, 1, column * layers + layer)
+            key = make_key(np.int64(sweep_key), _RAYS, column * layers + layer)
             azimuth, elevation = azimuths[column], elevations[layer]
             if errors.angle_noise > 0.0:
-                azimuth += errors.angle_noise * normal(key, 8)
-                elevation += errors.angle_noise * normal(key, 10)
+                azimuth += errors.angle_noise * normal(key, _AZIMUTH)
+                elevation += errors.angle_noise * normal(key, _ELEVATION)
             x, y = math.cos(elevation) * math.cos(azimuth), math.cos(elevation) * math.sin(azimuth)
             z = math.sin(elevation)
             for axis in range(3):
@@ -158,7 +164,7 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
             # The true end of the ray.
             ground = meet_ground(field, bounds, origin, ray, errors.range_max)
             limit = min(ground, errors.range_max)
-            distance, hit = meet_solids(solids, movements, grid, origin, ray, lags[column], limit, uniform(key, 0))
+            distance, hit = meet_solids(solids, movements, grid, origin, ray, lags[column], limit, uniform(key, _DEPTH))
             if hit < 0 and ground >= errors.range_max:
                 continue
             if hit >= 0:
@@ -173,16 +179,16 @@ def _cast(first, last, firings, scene, errors, sweep_key, returns):
                 cosine = _facing_ground(field, origin, ray, distance)
 
             # The errors of the scanner.
-            if distance < errors.range_min or uniform(key, 1) < errors.dropout:
+            if distance < errors.range_min or uniform(key, _DROPOUT) < errors.dropout:
                 continue
-            if errors.detection and uniform(key, 2) >= _detection_chance(
+            if errors.detection and uniform(key, _DETECTION) >= _detection_chance(
                 reflectivity, cosine, distance, errors.range_10_percent
             ):
                 continue
-            measured = distance + errors.range_noise * normal(key, 3)
-            if hit == GROUND and ray[2] < 0.0 and uniform(key, 5) < errors.multipath:
+            measured = distance + errors.range_noise * normal(key, _RANGE)
+            if hit == GROUND and ray[2] < 0.0 and uniform(key, _MULTIPATH) < errors.multipath:
                 # The light took a detour: the point appears behind the surface, on the beam, below the ground.
-                detour = distance + (0.3 + 1.7 * uniform(key, 6)) / max(-ray[2], 1e-3)
+                detour = distance + (0.3 + 1.7 * uniform(key, _DETOUR)) / max(-ray[2], 1e-3)
                 if detour < errors.range_max and _is_under_ground(field, origin, ray, detour):
                     measured = detour
                     spurious[column, layer] = True

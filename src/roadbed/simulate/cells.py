@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float64, Pose
 from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import NO, YES, max
 from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import Field, height
 from roadbed.simulate.solids import SQUARE, Movements, SolidIndex, Solids, ray_interval_of
@@ -74,9 +75,9 @@ def _find_occupants(first, last, band, field, solids, movements, grid, owner):
                 square = square_y * squares + square_x
                 if grid.start[square] == grid.start[square + 1]:
                     continue
-                z = height(field, x, y, False, True)[0]
+                z = height(field, x, y, NO, YES)[0]
                 for index in range(grid.start[square], grid.start[square + 1]):
-                    part = grid.items[index]
+                    part = np.int64(grid.items[index])
                     enter, leave = ray_interval_of(solids, movements, part, 0.0, x, y, z, 0.0, 0.0, 1.0)
                     if enter <= below and leave >= above and leave >= enter:
                         owner[row, column] = solids.object[part]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import NO, YES, max, min
 from roadbed.kernels.parallel import parallel_for
 from roadbed.simulate.heightfield import KERB, Field, beyond_kerb, height, road_frame, smooth_step
 
@@ -63,12 +64,12 @@ def _bound_rows(first, last, field, bounds):
     for row in range(first, last):
         for column in range(low.shape[1]):
             x, y = column_0 + column + 0.5, row_0 + row + 0.5
-            centre, centre_x, centre_y = height(field, x, y, True, False)
+            centre, centre_x, centre_y = height(field, x, y, YES, NO)
             gradient, bending = 0.0, 0.0
             for sample in range(8):
                 angle = sample * math.pi / 4
                 reach = 0.5 if sample % 2 == 0 else 0.7071
-                _, h_x, h_y = height(field, x + reach * math.cos(angle), y + reach * math.sin(angle), True, False)
+                _, h_x, h_y = height(field, x + reach * math.cos(angle), y + reach * math.sin(angle), YES, NO)
                 gradient = max(gradient, math.hypot(h_x, h_y))
                 bending = max(bending, math.hypot(h_x - centre_x, h_y - centre_y))
             # Between the nine samples the gradient varies by less than from the centre to the samples.
@@ -85,7 +86,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
     """First meeting of ray and ground in [begin, end], where the gap shrinks by at most `closing` per metre."""
     t = begin
     above = t
-    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
+    gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, NO, YES)[0]
     gap_above = gap
     while True:
         if gap < _PRECISION:
@@ -94,7 +95,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
             return _MISS
         above, gap_above = t, gap
         t = min(t + max(gap / closing, smallest_step), end)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, NO, YES)[0]
         if gap <= 0.0:
             break
     # Regula falsi (Illinois) between the last point above the ground and the first below it.
@@ -103,7 +104,7 @@ def _march(field, origin, ray, begin, end, closing, smallest_step):
         if below - above < _PRECISION:
             break
         t = (above * gap_below - below * gap_above) / (gap_below - gap_above)
-        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, False, True)[0]
+        gap = origin[2] + ray[2] * t - height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, NO, YES)[0]
         if abs(gap) < _PRECISION:
             return t
         if gap > 0.0:
@@ -120,7 +121,7 @@ def _meet_plane(field, origin, ray, begin, end):
     """As `_march` where the ground is nearly a plane: Newton's method. Negative if it does not converge."""
     t = begin
     for _ in range(6):
-        h, h_x, h_y = height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, True, True)
+        h, h_x, h_y = height(field, origin[0] + ray[0] * t, origin[1] + ray[1] * t, YES, YES)
         gap = origin[2] + ray[2] * t - h
         if abs(gap) < _PRECISION:
             return t if t <= end else _MISS

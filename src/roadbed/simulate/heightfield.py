@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.kernels.jit import inlined, inner, njit
+from roadbed.kernels.numeric import YES, min
 
 PLANE, WAVE, RAMP, CROWN, BANKING, SHOULDER, DITCH, KERB, BUMP = range(9)
 ROW = 8  # numbers per layer: its kind, then its parameters
@@ -157,7 +158,7 @@ def height(field, x, y, with_slope, with_steps):
 def evaluate(first, last, field, x, y, out):
     """(N, 3): height, dz/dx, dz/dy."""
     for index in range(first, last):
-        out[index, 0], out[index, 1], out[index, 2] = height(field, x[index], y[index], True, True)
+        out[index, 0], out[index, 1], out[index, 2] = height(field, x[index], y[index], YES, YES)
 
 
 @njit(cache=True)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import max, min
 
 BOX, CYLINDER, ELLIPSOID = range(3)
 SQUARE = 2.0  # m, edge of a grid square

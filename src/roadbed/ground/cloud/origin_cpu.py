@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, njit
-from roadbed.kernels.numeric import FAST, F
+from roadbed.kernels.numeric import FAST, F, max, min
 
 _DIRECTION, _NEARER = 0.25, 0.5  # degrees; share of the range at which the nearer point lies
 _FARTHEST_BOX = 10**6  # boxes from the origin, so that the number of a box fits 64 bits
@@ -42,7 +42,7 @@ def count_in_boxes(points, reach, size):
 def _angle(dx, dy):
     """atan2 as in `primitives_cpu`, but without branches and in single precision, so that loops vectorise."""
     wide, high = abs(dx), abs(dy)
-    t = min(wide, high) / max(wide, high, F(1e-30))
+    t = min(wide, high) / max(max(wide, high), F(1e-30))
     t2 = t * t
     series = F(0.1801410) + t2 * (F(-0.0851330) + t2 * F(0.0208351))
     angle = t * (F(0.9998660) + t2 * (F(-0.3302995) + t2 * series))

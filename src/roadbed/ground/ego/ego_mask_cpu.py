@@ -8,7 +8,7 @@ Every product and sum is rounded separately, so that a point on a border is on t
 import numpy as np
 
 from roadbed.kernels.jit import inlined, njit
-from roadbed.kernels.numeric import F, U
+from roadbed.kernels.numeric import F, U, min
 from roadbed.kernels.simd import LANES, load_points, mask_bits, rounded_sum, store_mask
 from roadbed.runtime.primitives_cpu import pose_rows
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, normal_equations, solve3
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, max, min, normal_equations, solve3
 from roadbed.kernels.simd import LANES, lane_indices, load_points, mask_bits, minimum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import compress, count_true, gather
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from roadbed.ground.variance import model
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import F
+from roadbed.kernels.numeric import F, max, min
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from roadbed.ground.visibility import model
 from roadbed.kernels.jit import inner, merged
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
 

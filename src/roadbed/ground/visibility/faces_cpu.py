@@ -9,6 +9,7 @@ exact to millimetres: range noise counts only by the slope of the beam.
 from roadbed.ground.visibility import model
 from roadbed.ground.visibility.directions_cpu import find_directions, sort_by_direction
 from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import min
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 FIND, SORT, MARK, PHASES = range(4)

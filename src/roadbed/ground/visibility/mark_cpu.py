@@ -15,6 +15,7 @@ from roadbed.ground.visibility.directions_cpu import (
 from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import max
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from roadbed.ground.visibility import model
 from roadbed.kernels.jit import inner, merged
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 
 
 @inner()
@@ -64,7 +64,7 @@ def list_road(order, level, heads, next_entry, non_ground):
     """List all returns that are not marked, for `release_road`; `heads` is all 0 before."""
     for own in order:
         if not non_ground[own]:
-            _add_to_list(own, level, model.FOOT, heads, next_entry)
+            _add_to_list(np.int64(own), level, model.FOOT, heads, next_entry)
 
 
 @inner()
@@ -73,7 +73,7 @@ def release_road(first_cell, last_cell, level, order, start, seen, heads, next_e
     for c in range(first_cell, last_cell):
         begin, end = U(start[c]), U(start[c + 1])
         for k in range(begin, end):
-            own = order[k]
+            own = np.int64(order[k])
             if non_ground[own] and _lies_before(k, seen, begin, end):
                 non_ground[own] = not _has_neighbours(
                     own, level, model.FOOT, model.FOOT_HEIGHT, model.FOOT_FROM, heads, next_entry

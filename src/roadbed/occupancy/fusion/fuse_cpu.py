@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.fusion.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LEAST_TOTAL, LINEAR, LOGARITHMIC
 

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, min
 from roadbed.occupancy.hsbof.model import (
     BIRTH_PLACE,
     BIRTH_SEED,
@@ -36,7 +36,7 @@ def choose_birth_cells(birth, draws, draw, cell, born_in):
     born_in[:] = 0
     if total <= 0:
         return 0
-    stride, rest, position = start_draw(total, draws, draw, 0)
+    stride, rest, position = start_draw(total, draws, draw, U(0))
     count = 0
     reached = carried = np.int64(0)
     for block in range(blocks.shape[0]):
@@ -91,7 +91,7 @@ def give_birth(first, last, born, born_in, birth, velocities, registered, rule, 
         if choice >= rule.seeded:
             continue
         for attempt in range(SEED_ATTEMPTS):
-            ux, uy, _, _ = uniforms(draw.seed, draw.frame, BIRTH_SEED, SEED_ATTEMPTS * k + attempt)
+            ux, uy, _, _ = uniforms(draw.seed, draw.frame, BIRTH_SEED, U(SEED_ATTEMPTS * k + attempt))
             c = column + int(ux * reach) - rule.seed_cells
             r = row + int(uy * reach) - rule.seed_cells
             if 0 <= c < columns and 0 <= r < rows and velocities.mass[r, c] > SEED_MASS:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.hsbof.masses_cpu import (
     bayes_update,
     claim,

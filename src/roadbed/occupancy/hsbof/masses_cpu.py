@@ -5,6 +5,7 @@ Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born`
 """
 
 from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import min
 from roadbed.occupancy.hsbof.model import (
     ARRIVAL_CEILING,
     CEILING,

@@ -5,12 +5,14 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
+import numpy as np
+
 from roadbed.config.occupancy import OccupancyConfig, OccupancyRule
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.registration.model import RegistrationModel
 
 # Shared with the device kernels. Streams of random numbers keep the draws of different steps apart.
-PROPAGATE, BIRTH_PLACE, BIRTH_VELOCITY, BIRTH_TRAFFIC, BIRTH_SEED, BIRTH_SEED_SPREAD, SYSTEMATIC = range(7)
+PROPAGATE, BIRTH_PLACE, BIRTH_VELOCITY, BIRTH_TRAFFIC, BIRTH_SEED, BIRTH_SEED_SPREAD, SYSTEMATIC = np.arange(7)
 CEILING = 0.999  # no mass becomes absorbing
 ARRIVAL_CEILING = 0.98
 NOTHING_LEFT = 1e-12

@@ -8,7 +8,7 @@ and turns the loop without branches into vector instructions.
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.masses_cpu import (
     bayes_update,

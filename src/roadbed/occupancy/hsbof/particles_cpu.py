@@ -7,7 +7,7 @@ Positions are metres from the grid's lower left corner, velocities metres per se
 import numpy as np
 
 from roadbed.kernels.jit import inlined, merged, njit
-from roadbed.kernels.numeric import F, U
+from roadbed.kernels.numeric import ONE, F, U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.model import PROPAGATE
 from roadbed.occupancy.hsbof.no_evidence_cpu import bring, take
@@ -138,7 +138,7 @@ def resample(count, persistent, births, born, draws, draw, source, out_cell, dra
     drawn[:] = 0
     if total <= 0:
         return 0
-    stride, rest, offset = start_draw(total, draws, draw, 1)
+    stride, rest, offset = start_draw(total, draws, draw, ONE)
     reached = carried = np.int64(0)
     position = offset
     out = i = j = 0

@@ -4,7 +4,7 @@
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 
 
 @njit(cache=True, nogil=True)

@@ -4,7 +4,7 @@
 import numpy as np
 
 from roadbed.kernels.jit import merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
 from roadbed.occupancy.model import HIT
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.model import HIT, SUBCELLS
 from roadbed.occupancy.objects.arrays import CLUSTER
 from roadbed.occupancy.objects.lshape_cpu import HAS_SIDES, fit_box
@@ -35,7 +36,7 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
         kept += start[root + 1] - start[root] >= rule.min_cells
     parts = np.empty(2 * kept + 1, CLUSTER)  # two that are merged make a third
     points = np.empty((_ROOM, 2), np.float64)
-    count = 0
+    count = np.int64(0)
     for root in range(rows.shape[0]):
         own = members[start[root] : start[root + 1]]
         if own.shape[0] < rule.min_cells:

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import max, min
 from roadbed.kernels.scratch import scratch
 
 _SIDE_FLOOR = 0.05  # m; a point this near to a side of a box lies on it

@@ -11,6 +11,7 @@ import numpy as np
 
 from roadbed.core.tracked_objects import TRACK
 from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.objects.track_filter_cpu import is_alive, measure, odds_at, predict, start
 
 _GROWS, _SHRINKS = 0.5, 0.02  # shares by which a remembered extent follows a larger and a smaller one

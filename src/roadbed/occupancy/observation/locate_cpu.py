@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.observation.model import SOFT_SIGMAS, SURE_SIGMAS, WEIGHT_ONE

@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.observation.arrays import TOUCHED
 from roadbed.occupancy.observation.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth

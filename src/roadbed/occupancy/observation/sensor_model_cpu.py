@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.observation.arrays import TOUCHED
 from roadbed.occupancy.observation.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
@@ -77,7 +77,7 @@ def _covered_at(cover, at, bins, size, beside):
         before, after = at - k * bins, at + k * bins
         before += size if before < 0 else 0
         after -= size if after >= size else 0
-        slope = max(slope, cover[before], cover[after])
+        slope = max(max(slope, cover[before]), cover[after])
     return slope
 
 
@@ -115,7 +115,7 @@ def _beams_over(count, table, model, block):
             before, after = at - bins, at + bins
             before += size if before < 0 else 0
             after -= size if after >= size else 0
-            lowest = max(lowest, _passed_beside(table, before, bins), _passed_beside(table, after, bins))
+            lowest = max(max(lowest, _passed_beside(table, before, bins)), _passed_beside(table, after, bins))
         block[_LOWEST + i] = lowest if at >= 0 else NO_BEAM
         some += (at >= 0) & (lowest < NO_BEAM)
     return some

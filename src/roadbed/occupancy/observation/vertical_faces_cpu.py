@@ -9,6 +9,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inner, njit
+from roadbed.kernels.numeric import ZERO, max
 from roadbed.occupancy.registration.register_cpu import matched_points, set_velocity, total_agreement
 
 
@@ -58,7 +59,7 @@ def refine_velocities(first, last, now, old, transform, rule, velocity):
         dx, dy, best = _mean_shift(*matched, *expected, scores, rule)
         # A wall seen through a gap appears elsewhere after a while, but in between still where it is.
         points = count + old_count
-        if rule.confirmed > 0 and best - total_agreement(*matched, 0, 0, -points) < rule.confirmed * points:
+        if rule.confirmed > 0 and best - total_agreement(*matched, ZERO, ZERO, -points) < rule.confirmed * points:
             velocity[k] = np.nan
             continue
         # Constant or falling speeds are known better over the longer time: faces that come into sight shorten a short

@@ -11,6 +11,7 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.numeric import ZERO, max, min
 from roadbed.occupancy.model import HITS_IN_CELL, SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform
 from roadbed.occupancy.registration.model import COARSE_LOSS, STATIC_SHARE
@@ -42,7 +43,7 @@ def total_agreement(present, former, now, old, transform, dx, dy, least):
 def best_shift(present, former, now, old, transform, reach, same, gain, rule):
     """The shift (x, y) in subcells under which the points agree best, (0, 0) where none is sure enough."""
     count = present.shape[0] + former.shape[0]
-    still = total_agreement(present, former, now, old, transform, 0, 0, -count)
+    still = total_agreement(present, former, now, old, transform, ZERO, ZERO, -count)
     if still > same * count:
         return 0, 0
     needed = max(rule.good * count, still + gain * count)
@@ -161,7 +162,7 @@ def partner_of(cells, old_label, transform, votes, voted):
 
     `votes` of an old component are valid where `voted` holds the first of these cells."""
     rows, columns = old_label.shape
-    best, now_row = -1, cells[0] // columns
+    best, now_row = np.int64(-1), cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
         row, column = _former_cell(now_row, cells[k] - now_row * columns, transform)
@@ -177,7 +178,7 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
     """The old component with most cells that are hit no more, at most `reach` cells from the box of some present cells,
     or -1: what moved further than its own length overlaps with nothing. `votes` and `voted` as in `partner_of`."""
     rows, columns = old_label.shape
-    best = -1
+    best = np.int64(-1)
     first, last, low, high = box_of(cells, columns)
     for now_row in range(max(first - reach, 0), min(last + reach + 1, rows)):
         for now_column in range(max(low - reach, 0), min(high + reach + 1, columns)):
@@ -201,7 +202,7 @@ def _alone(cells, label, old_label, transform, reach):
         for now_column in range(low - reach, high + reach + 1):
             row, column = _former_cell(now_row, now_column, transform)
             if (
-                min(now_row, now_column, row, column) < 0
+                min(min(now_row, now_column), min(row, column)) < 0
                 or max(now_row, row) >= rows
                 or max(now_column, column) >= columns
             ):
@@ -309,4 +310,4 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
         if dx != 0 or dy != 0:
-            set_velocity(velocity, k, dx, dy, rule)
+            set_velocity(velocity, k, float(dx), float(dy), rule)

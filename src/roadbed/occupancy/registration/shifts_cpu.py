@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.numeric import U
+from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.registration.model import FREE_BIT, NEAR_SHIFT
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.geometry import Float64
 from roadbed.kernels.jit import njit
+from roadbed.kernels.numeric import max, min
 from roadbed.outputs.images.palette import rgb
 
 _NEAREST = 0.3  # m; nearer points are not drawn
@@ -116,7 +117,7 @@ def _draw_lines(colour, depth, axes, eye, focal, segments, colours, size, larges
         c1, r1, d1 = _to_screen(axes, eye, focal, depth.shape, end[0], end[1], end[2])
         if not (d0 > _NEAREST and d1 > _NEAREST):
             continue
-        steps = int(min(max(abs(c1 - c0), abs(r1 - r0), 1.0), 4000.0)) + 1
+        steps = int(min(max(max(abs(c1 - c0), abs(r1 - r0)), 1.0), 4000.0)) + 1
         for step in range(steps + 1):
             # Along the screen depth is not linear, its inverse is.
             t = step / steps

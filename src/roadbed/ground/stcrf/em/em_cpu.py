@@ -15,7 +15,7 @@ from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U
+from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, max, min
 from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.simd import LANES, STEP, exp2_lanes, load, load_flat, maximum, splat, store, store_flat, where
 from roadbed.kernels.simd_reductions import store_column, sum_each, sum_lanes

@@ -8,7 +8,7 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN
 from roadbed.ground.stcrf.points.select_cpu import PILLAR, WALL
 from roadbed.kernels.jit import inlined, inner, merged
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import (
     LANES,
     STEP,

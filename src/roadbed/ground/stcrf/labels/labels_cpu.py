@@ -15,7 +15,7 @@ from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, 
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, min
 from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, minimum, splat, store, store_first, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 

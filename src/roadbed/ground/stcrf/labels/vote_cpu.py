@@ -10,7 +10,7 @@ import numpy as np
 from roadbed.ground.stcrf.model import VOTE_LAYER, VOTE_LAYERS, VOTE_LOWEST, VOTE_PILLARS, VOTE_TOP
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, F, U, min
 
 PLANES = 16  # layers with an empty one at each end, padded so that a cell is in one cache line
 _PILLARS = np.uint64(VOTE_PILLARS)

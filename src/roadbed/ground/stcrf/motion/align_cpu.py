@@ -8,7 +8,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, fast_normal_equations, solve3
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, fast_normal_equations, max, min, solve3
 from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 

@@ -14,12 +14,13 @@ from roadbed.core.geometry import Float32
 from roadbed.ground.stcrf.arrays import Shape
 from roadbed.ground.stcrf.model import NOTHING_KNOWN
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, F, U, solve3
+from roadbed.kernels.numeric import FAST, ZERO, F, U, max, min, solve3
 from roadbed.kernels.simd import LANES, floor, lane_indices, mask_bits, maximum, minimum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import gather
 
 # The first and second of two rows or columns; typed, because Numba compiles a function per literal.
 _NEAR, _NEXT = np.int64(0), np.int64(1)
+_SECOND, _THIRD = np.int64(3), np.int64(6)  # the second and third three of the nine planes
 
 
 @inner(fastmath=FAST)
@@ -185,10 +186,10 @@ def transport(first_row, last_row, source, shape, origin, rotation, translation,
                 height, sx, sy = _moved(total, weak, rotation, translation, (x, y), (x_old, y_old))
             plane = height, sx, sy
             information = _turned(total, plane, cosine, sine)
-            _keep_three(mean[row + 1], first + 1, 0, known, plane)
-            _keep_three(out[row + 1], first + 1, 0, known, information[:3])
-            _keep_three(out[row + 1], first + 1, 3, known, information[3:6])
-            _keep_three(out[row + 1], first + 1, 6, known, information[6:])
+            _keep_three(mean[row + 1], first + 1, ZERO, known, plane)
+            _keep_three(out[row + 1], first + 1, ZERO, known, information[:3])
+            _keep_three(out[row + 1], first + 1, _SECOND, known, information[3:6])
+            _keep_three(out[row + 1], first + 1, _THIRD, known, information[6:])
 
 
 @merged()
@@ -246,7 +247,7 @@ def shift_known(first_row, last_row, layers, known, out, written, width, columns
         if 0 <= source < height:
             lo = max(known[0, source] - columns, 1)
             hi = max(min(known[1, source] - columns, width + 1), lo)
-        begin, end = written[0, row], written[1, row]
+        begin, end = np.int64(written[0, row]), np.int64(written[1, row])
         written[0, row], written[1, row] = lo, hi
         clear_columns(out[row + 1], begin, min(lo, end))
         clear_columns(out[row + 1], max(hi, begin), end)

@@ -16,7 +16,7 @@ from roadbed.ground.stcrf.model import (
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.ground.stcrf.points.select_cpu import reserve
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import F, U
+from roadbed.kernels.numeric import F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, lane_indices, load, mask_bits, maximum, minimum, splat, store, where
 
 VECTOR = 8  # nodes handled at once by vectorised loops
@@ -80,8 +80,9 @@ def clear_outside(buffers, written, active_columns):
     """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
     becomes its active columns."""
     for row in range(active_columns.lo.shape[0]):
-        lo, hi = active_columns.lo[row], max(active_columns.lo[row], active_columns.hi[row])
-        first, last = written[0, row], written[1, row]
+        lo = np.int64(active_columns.lo[row])
+        hi = max(lo, active_columns.hi[row])
+        first, last = np.int64(written[0, row]), np.int64(written[1, row])
         written[0, row], written[1, row] = lo, hi
         if first >= lo and last <= hi:
             continue

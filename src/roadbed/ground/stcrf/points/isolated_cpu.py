@@ -15,7 +15,7 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import Int32, Shape, SortedPoints
 from roadbed.ground.stcrf.sizes import isolated_reach
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, F, U
+from roadbed.kernels.numeric import FAST, F, U, max, min
 from roadbed.kernels.parallel import parallel_region
 from roadbed.kernels.simd import LANES, STEP, lane_indices, load, mask_bits, maximum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import compress, count_true, min_lanes

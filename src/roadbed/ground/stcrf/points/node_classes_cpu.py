@@ -6,13 +6,13 @@ import numpy as np
 
 from roadbed.ground.stcrf import model
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, F, U, max, min
 
 SUMS = 5  # sums over neighbours that decide the class of a node
 _INNER, _OUTER, _REGION, _GROUND, _WALLS = range(SUMS)
-_REACH = (1, 2, model.REGION, 1, 1)  # nodes to each side
+_REACH = tuple(np.int64(reach) for reach in (1, 2, model.REGION, 1, 1))  # nodes to each side
 # Empty nodes at the ends of a row, so that loops need no border test.
-MARGIN = max(reach for reach in _REACH if reach != model.REGION)
+MARGIN = sorted(reach for reach in _REACH if reach != model.REGION)[-1]
 _ROUGH = np.int32(1 << 16)  # counts of smooth and of rough nodes are summed as one number: neither reaches 2^16
 _SMOOTH = _ROUGH - np.int32(1)
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, ONE, F, U, bits_of_float, float_from_bits
+from roadbed.kernels.numeric import FAST, ONE, ZERO, F, U, bits_of_float, float_from_bits, max, min
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -280,8 +280,8 @@ def select_points(tasks, chunks, points, shape, rules, moving, low, shaping):
     """Fill `shaping` with the points that shape the surface, `low` with the lowest of each part of a node."""
     parts = chunks.shape[0] - 1
     pillars = np.empty(rules.side**2, np.float32), np.empty(rules.side**2, np.uint16)  # scratch
-    i = first_chunk(tasks, 0)
+    i = first_chunk(tasks, ZERO)
     while i < parts:
         _select_rows(chunks[i], chunks[i + 1], points, shape, rules, moving, low, pillars, shaping)
-        i = next_chunk(tasks, 0)
-    barrier(tasks, 0, parts)
+        i = next_chunk(tasks, ZERO)
+    barrier(tasks, ZERO, parts)

@@ -11,7 +11,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_HEIGHT, NON_GROUND
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, ZERO, F, U, min
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -106,7 +106,7 @@ def _count_runs(scan, turn, shape, count, scratch, runs, first, last, run):
         if n % LANES:
             k = n // LANES * LANES
             _pad_points(points, ego, begin + k, begin + n, padded)
-            _find_nodes(padded, 0, turn, shape, k + LANES, node)
+            _find_nodes(padded, ZERO, turn, shape, k + LANES, node)
         for k in range(0, n, LANES):
             is_next = (load(node, k + LANES) != load(node, k + LANES - 1)) | (lane_indices() < F(1))
             begins = is_next & (lane_indices() < F(n - k))
@@ -130,7 +130,7 @@ def _scatter_runs(scan, turn, shape, next_position, scratch, out, first, last, r
         if n % LANES:
             k = n // LANES * LANES
             _pad_points(points, ego, begin + k, begin + n, padded)
-            _to_node_frame(padded, 0, turn, shape, k, block)
+            _to_node_frame(padded, ZERO, turn, shape, k, block)
         while runs.first[run] < begin + n:
             node, i = U(runs.node[run]), U(runs.first[run])
             length, position, k = np.int64(U(runs.first[run + ONE]) - i), U(next_position[node]), i - U(begin)

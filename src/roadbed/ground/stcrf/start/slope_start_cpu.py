@@ -15,7 +15,7 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.numeric import FAST, F, U
+from roadbed.kernels.numeric import FAST, F, U, max, min
 from roadbed.kernels.simd import STEP, load, splat, where
 from roadbed.kernels.simd_reductions import sum_lanes
 
@@ -144,7 +144,7 @@ def may_be_better(counts, sums):
 def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
     """Replace information and planes of the level start where the slope-aware start explains its region better."""
     box_sum(counts[2], model.SLOPE_REGION, sums[4], sums[2])
-    box_sum(counts[1], 1, sums[4], sums[3])
+    box_sum(counts[1], np.int64(1), sums[4], sums[3])
     for row in range(counts.shape[1]):
         for column in range(counts.shape[2]):
             own, level, sloped = counts[0, row, column], counts[1, row, column], counts[2, row, column]

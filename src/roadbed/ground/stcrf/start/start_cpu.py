@@ -14,7 +14,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
 )
 from roadbed.ground.stcrf.points.select_cpu import PAD, UNSEEN
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import FAST, ONE, F, U
+from roadbed.kernels.numeric import FAST, NO, ONE, F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
 
 
@@ -73,7 +73,7 @@ def begin_coarse(points, low, shape, ratio, reach, field, lowest, counts):
     """
     coarse_shape, information, active_columns, written, chunks = field
     _gather_lowest(points.active_nodes, low, shape, ratio, coarse_shape, lowest, counts)
-    find_active_columns(lowest.active_nodes, information[0], False, coarse_shape, reach, active_columns)
+    find_active_columns(lowest.active_nodes, information[0], NO, coarse_shape, reach, active_columns)
     clear_outside(information, written, active_columns)
     partition_rows(lowest.reserved, coarse_shape, chunks, NODE_COST)
 

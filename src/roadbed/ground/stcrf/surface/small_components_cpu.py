@@ -6,7 +6,7 @@ import numpy as np
 
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import STEP, load, mask_bits
 from roadbed.runtime.components_cpu import root_of
 
@@ -42,14 +42,14 @@ def _find_runs(variance, row, first, runs):
 @merged()
 def _join_rows(runs, below, first, last, parent):
     """Join runs first..last of a row with runs below..first of the previous row that they touch, also by a corner."""
-    other = below
+    other = np.int64(below)
     for run in range(first, last):
         parent[run] = run
         while other < first and runs[other, 1] < runs[run, 0]:
             other += 1
         touching = other
         while touching < first and runs[touching, 0] <= runs[run, 1]:
-            one, two = root_of(parent, run), root_of(parent, touching)
+            one, two = root_of(parent, np.int64(run)), root_of(parent, touching)
             parent[max(one, two)] = min(one, two)
             touching += 1
 
@@ -59,7 +59,7 @@ def _mark_large(runs, row_runs, parent, size, least, large_components):
     """Set 1 for the nodes of large components; `large_components` has a border of one node."""
     for row in range(row_runs.shape[0] - 1):
         for run in range(row_runs[row], row_runs[row + 1]):
-            if F(size[root_of(parent, run)]) >= least:
+            if F(size[root_of(parent, np.int64(run))]) >= least:
                 large_components[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
 
 
@@ -83,7 +83,7 @@ def drop_small_components(fewest, largest_variance, unknown_variance, active_col
             known += variance[row, column] <= largest_variance
     size = np.zeros(row_runs[rows], np.int32)
     for run in range(size.shape[0]):
-        size[root_of(parent, run)] += runs[run, 1] - runs[run, 0]
+        size[root_of(parent, np.int64(run))] += runs[run, 1] - runs[run, 0]
     large_components = np.zeros((rows + 2, columns + 2), np.uint8)
     _mark_large(runs, row_runs, parent, size, min(F(fewest), SMALL_SHARE * F(known)), large_components)
     large_nearby = np.empty(columns + 2, np.uint8)

@@ -8,7 +8,7 @@ import numpy as np
 
 from roadbed.ground.stcrf import model
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import ONE, F, U
+from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
