@@ -20,7 +20,7 @@ from roadbed.outputs.images import frame_figure, overview_figure, palette, png_b
 from roadbed.outputs.images.decoration import _anchors_around, round_length
 from roadbed.outputs.images.figure import _grid_figure
 from roadbed.outputs.images.palette import label_image
-from roadbed.outputs.images.perspective import Camera, Canvas
+from roadbed.outputs.images.perspective import Camera, Canvas, _draw_lines, _draw_points
 from roadbed.outputs.images.scene3d import (
     LENGTH,
     WIDTH,
@@ -102,6 +102,16 @@ def test_the_target_is_in_the_middle_wherever_the_camera_is():
     canvas = Canvas(100, 80, Camera((-10.0, 7.0, 5.0), (3.0, 2.0, 1.0)))
     canvas.points(np.array([[3.0, 2.0, 1.0]]), np.array([[255, 0, 0]], np.uint8), size=0.5)
     assert canvas.image()[40, 50].tolist() == [255, 0, 0]
+
+
+def test_one_colour_and_one_per_point_use_the_same_kernel():
+    canvas = Canvas(8, 6, Camera((-8.0, 0.0, 4.0), (0.0, 0.0, 0.0)))
+    fixed = np.zeros((4, 3))
+    fixed.flags.writeable = False
+    for colours in ((0, 0, 0), np.zeros((4, 3), np.uint8)):
+        canvas.points(fixed, colours)
+        canvas.lines(np.zeros((4, 2, 3)), colours)
+    assert len(_draw_points.signatures) == len(_draw_lines.signatures) == 1
 
 
 def test_left_is_left_and_up_is_up():

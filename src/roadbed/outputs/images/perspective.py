@@ -49,21 +49,26 @@ class Canvas:
         self, points: ArrayLike, colours: ArrayLike, size: float = 0.05, largest: int = 6, nearer: float = 0.0
     ) -> None:
         """(N, 3) points as squares `size` metres wide; `colours` is (3,) or (N, 3). `nearer` wins ties, in metres."""
-        points = np.ascontiguousarray(points, np.float64).reshape(-1, 3)
-        colours = np.ascontiguousarray(np.broadcast_to(np.asarray(colours, np.uint8), (len(points), 3)))
-        _draw_points(self._colour, self._depth, *self._view, points, colours, size, largest, nearer)
+        points = np.array(points, np.float64, order="C").reshape(-1, 3)
+        _draw_points(self._colour, self._depth, *self._view, points, _each(colours, points), size, largest, nearer)
 
     def lines(self, segments: ArrayLike, colour: ArrayLike, size: float = 0.03, nearer: float = 0.05) -> None:
         """(M, 2, 3) segments, `size` metres wide; `colour` is (3,) or (M, 3)."""
-        segments = np.ascontiguousarray(segments, np.float64).reshape(-1, 2, 3)
-        colours = np.ascontiguousarray(np.broadcast_to(np.asarray(colour, np.uint8), (len(segments), 3)))
-        _draw_lines(self._colour, self._depth, *self._view, segments, colours, size, 6, nearer)
+        segments = np.array(segments, np.float64, order="C").reshape(-1, 2, 3)
+        _draw_lines(self._colour, self._depth, *self._view, segments, _each(colour, segments), size, 6, nearer)
 
     def image(self) -> NDArray[np.uint8]:
         """(height, width, 3), smoothed by averaging two by two pixels."""
         wide = self._colour.astype(np.uint16)
         rows = wide[0::2] + wide[1::2]
         return ((rows[:, 0::2] + rows[:, 1::2] + 2) // 4).astype(np.uint8)
+
+
+def _each(colours: ArrayLike, things: NDArray[np.float64]) -> NDArray[np.uint8]:
+    """One colour per thing, in a new array: Numba would compile kernels again for a read-only view of `colours`."""
+    each = np.empty((len(things), 3), np.uint8)
+    each[:] = np.asarray(colours, np.uint8)
+    return each
 
 
 @njit(cache=True)
