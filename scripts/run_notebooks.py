@@ -13,7 +13,8 @@ def main() -> None:
     for path in sorted(NOTEBOOKS.glob("*.ipynb")):
         notebook = nbformat.read(path, as_version=4)
         metadata = dict(notebook.metadata)
-        NotebookClient(notebook, record_timing=False, resources={"metadata": {"path": NOTEBOOKS}}).execute()
+        where = {"metadata": {"path": NOTEBOOKS}}
+        NotebookClient(notebook, record_timing=False, coalesce_streams=True, resources=where).execute()
         notebook.metadata = metadata
         nbformat.write(notebook, path)
         print(path)
