@@ -18,6 +18,7 @@ from paper_pictures import KITTI_CREDIT, paper_pictures, real_pictures
 from PIL import Image
 
 import roadbed
+from roadbed.evaluate.occupancy_boxes import EXCLUDED_MARGIN
 from roadbed.evaluate.tracking import inside
 from roadbed.outputs.images import frame_figure, overview_figure, png_bytes, quick_image, save_animation
 from roadbed.outputs.images.animation import captioned
@@ -109,14 +110,20 @@ def moments_picture(folder: Path) -> None:
         assert last.occupancy is not None
         source: Any = roadbed.open(location)
         truth = source.truth(len(source) - 1)
-        (x, y), outlines = moving_outlines(last, truth)
-        if mover is not None:
-            x, y = outlines[mover][:4].mean(axis=0)
-        motion(axes, last.ground, last.occupancy, (x - half, x + half, y - half, y + half))
-        for outline in outlines.values():
-            axes.plot(*outline.T, color="black", lw=1.2, ls=":")
-        axes.set_title(title, loc="left")
+        moving_panel(axes, last, truth, half, title, mover)
     save(folder / "occupancy-moments.png", png_bytes(figure))
+
+
+def moving_panel(axes: Any, result: Result, truth: Any, half: float, title: str, mover: int | None = None) -> None:
+    """What moves within `half` metres of the sensor or of a mover; dotted: the outlines of what truly does."""
+    assert result.occupancy is not None
+    (x, y), outlines = moving_outlines(result, truth)
+    if mover is not None:
+        x, y = outlines[mover][:4].mean(axis=0)
+    motion(axes, result.ground, result.occupancy, (x - half, x + half, y - half, y + half))
+    for outline in outlines.values():
+        axes.plot(*outline.T, color="black", lw=1.2, ls=":")
+    axes.set_title(title, loc="left")
 
 
 def moving_outlines(result: Result, truth: Any) -> tuple[Any, dict[int, Any]]:
@@ -138,7 +145,7 @@ def falsely_moving(result: Result, truth: Any) -> int:
     assert result.occupancy is not None
     x, y = (values[result.occupancy.moving] for values in result.occupancy.grid.mesh())
     _, outlines = moving_outlines(result, truth)
-    return len(x) - np.count_nonzero(np.any([inside(o[:4], x, y, 0.6) for o in outlines.values()], axis=0))
+    return len(x) - np.count_nonzero(np.any([inside(o[:4], x, y, EXCLUDED_MARGIN) for o in outlines.values()], axis=0))
 
 
 def phantoms_picture(folder: Path) -> None:
@@ -155,11 +162,7 @@ def phantoms_picture(folder: Path) -> None:
         worst = max(range(len(before)), key=lambda k: falsely_moving(before[k], source.truth(k)))
         after = list(drive(location, frames=worst + 1))
         for axes, result, words in ((row[0], before[worst], f"without {rule}"), (row[1], after[worst], "default")):
-            (x, y), outlines = moving_outlines(result, source.truth(worst))
-            motion(axes, result.ground, result.occupancy, (x - half, x + half, y - half, y + half))
-            for outline in outlines.values():
-                axes.plot(*outline.T, color="black", lw=1.2, ls=":")
-            axes.set_title(f"{title}: {words}", loc="left")
+            moving_panel(axes, result, source.truth(worst), half, f"{title}: {words}")
     save(folder / "occupancy-phantoms.png", png_bytes(figure))
 
 
