@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 # Even where the environment forbids it: without bytecode each of the processes that tests start parses 800 modules again.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo notebooks test collect test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix clean
+.PHONY: demo notebooks test collect test-oldest-numba warm fuzz mutate figures audit lint format bench pictures docs gpu-test opencl-matrix opencl-check clean
 
 demo: warm
 	$(BIN)/roadbed demo -o out --force
@@ -91,6 +91,17 @@ else
 	test ! -d $(INTEL) || OCL_ICD_VENDORS=$(abspath $(INTEL)) LD_LIBRARY_PATH=$(INTEL)/lib $(BIN)/python scripts/opencl_matrix.py
 	$(BIN)/python scripts/opencl_grind.py
 endif
+
+# The OpenCL parts of Debian that no test needs: rusticl against the CPU, and kernels under Oclgrind but for those of the
+# occupancy on GPUs, which take ten minutes there.
+opencl-check: warm .stamps/opencl-check
+	$(BIN)/python scripts/opencl_matrix.py --only rusticl --source 'sim:city?sensor=vlp16&frames=3'
+	$(BIN)/python scripts/opencl_grind.py --kinds cpu
+	$(BIN)/python scripts/opencl_grind.py --kinds gpu --stages variance ground
+
+.stamps/opencl-check: scripts/install-system-parts.sh
+	bash scripts/install-system-parts.sh oclgrind mesa-opencl-icd
+	@mkdir -p .stamps && touch $@
 
 .stamps/intel-opencl:
 	$(PYTHON) -m venv $(INTEL)

@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
-# Installs the real parts that tests use from the system's packages: an OpenCL runtime, a browser, ROS 1 and a DDS.
+# Installs the real parts that tests use from the system's packages: an OpenCL runtime, a browser, ROS 1 and a DDS, and
+# further packages given as arguments.
 # Where that is not possible it says so and leaves; the tests that need the part then skip with a reason.
 set -u
 
 missing=()
-ls /etc/OpenCL/vendors/*.icd >/dev/null 2>&1 || missing+=(pocl-opencl-icd ocl-icd-libopencl1)
+for package in "$@"; do dpkg --status "$package" >/dev/null 2>&1 || missing+=("$package"); done
+grep --quiet --no-messages --ignore-case --extended-regexp 'pocl|nvidia|intel' /etc/OpenCL/vendors/*.icd ||
+    missing+=(pocl-opencl-icd ocl-icd-libopencl1)
 command -v g++ >/dev/null || missing+=(g++)
 command -v chromium >/dev/null || command -v google-chrome >/dev/null || missing+=(chromium chromium-driver)
 command -v roscore >/dev/null || missing+=(ros-core)

@@ -92,10 +92,11 @@ def run_stage(stage: str, kind: str) -> None:
     backend = checked_backend(replace(device, kind=kind, native_floats=8))
     lattice = {"length": 8, "width": 8, "spacing": 1.0}
     grid = {"length": 8, "width": 8, "spacing": 0.5}
+    limits = {"x_min": -6, "x_max": 6, "y_min": -6, "y_max": 6}
     config = Config.parse(
         {
             "ground": {"method": "variance" if stage == "variance" else "stcrf", "mounting": {"height": 1.8}}
-            | ({} if stage == "variance" else {"stcrf": lattice}),
+            | ({"variance": {"pointcloud_limits": limits}} if stage == "variance" else {"stcrf": lattice}),
             "occupancy": {"grid": grid, "filter": {"particles": 200}},
         }
     )

@@ -32,7 +32,7 @@ from roadbed.occupancy.filter import OccupancyField
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
 from roadbed.runtime.device import Device
-from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.device_selection import shared_or_opened
 from roadbed.runtime.program import Program
 
 # Results beside labels, surface and moving cells.
@@ -79,7 +79,7 @@ class Pipeline(Closing):
     ) -> None:
         self.config = Config.of(config)
         programs = partial(_device_programs, self.config, occupancy)
-        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
+        self.backend = shared_or_opened(backend, self.config.backend, self.config.device, programs)
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
             raise ConfigError("fields: a long-term map needs all of them, expected no names together with map_folder")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed import Config
+from roadbed import Config, GroundFilter, Label
 from roadbed.evaluate.elevation import SimulatedElevation
 from roadbed.evaluate.ground import evaluate_ground
 from roadbed.ground.stcrf.model import COARSE_HEIGHT_WEIGHT, SLOPE_WEIGHT
@@ -144,3 +144,21 @@ def test_two_sigma_hold_most_of_the_true_surface(place):
     out = evaluate_ground(source, Config(), elevation=SimulatedElevation(source, 40.0))
     assert 0.88 < out["elevation_within_2_sigma"] < 0.99
     assert out["elevation_nodes"] > 300
+
+
+def test_nodes_without_points_are_as_uncertain_as_they_are_wrong():
+    """Nodes filled in between seen ones: about 95 % are within two sigma."""
+    outside, nodes = 0, 0
+    for seed in (50, 51, 52):
+        source = roadbed.open(f"sim:offroad?sensor=hdl32e&seed={seed}&frames=1")
+        frame = GroundFilter()(source[0])
+        node = frame.grid.index(*frame.points_grid[frame.label == Label.GROUND, :2].T)
+        empty = np.bincount(node[node >= 0], minlength=frame.grid.size).reshape(frame.grid.shape) == 0
+        x, y = frame.grid.mesh()
+        near = np.hypot(x - frame.T_grid_sensor.translation[0], y - frame.T_grid_sensor.translation[1]) < 40
+        error = np.abs(frame.elevation - source.truth(0).elevation(frame.grid, frame.T_grid_sensor))
+        filled = empty & near & np.isfinite(error)
+        nodes += np.count_nonzero(filled)
+        outside += np.count_nonzero(error[filled] > 2 * np.sqrt(frame.variance[filled]))
+    assert nodes > 500
+    assert outside < 0.07 * nodes

@@ -161,13 +161,13 @@ def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch
     rig = looked_at(*segmented("lux4", 2)[0])
     zeros, calls = device.zeros, []
 
-    def full(shape, dtype):
+    def full(self, shape, dtype):
         calls.append(shape)
         if len(calls) > 4:
             raise DeviceError("a device: 12 MiB do not fit beside what is in use of its 8 MiB")
         return zeros(shape, dtype)
 
-    monkeypatch.setattr(device, "zeros", full)
+    monkeypatch.setattr(type(device), "zeros", full)
     with pytest.raises(DeviceError, match="do not fit"):
         observer(rig)
     monkeypatch.undo()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import roadbed
-from roadbed.core.errors import DeviceError
+from roadbed.core.errors import ConfigError, DeviceError
 from roadbed.ground.stcrf.model import FRAME
 from roadbed.ground.variance import model as variance_model
 from roadbed.occupancy.hsbof.program import STEP
@@ -84,6 +84,22 @@ def test_structures_have_the_layout_of_their_records(device, record):
     np.testing.assert_array_equal(out.host[0], np.arange(1, len(members) + 1))
 
 
+def test_a_relaxed_program_tells_unknown_from_known(device):
+    """NaN marks what is unknown: compilers that assume finite numbers fold this choice to `value`."""
+    kernel = """
+    FUNCTION float known(float value) { return value > 0.0f ? value * 2.0f + 1.0f : NOT_A_NUMBER; }
+    KERNEL mark(GLOBAL const float *values, GLOBAL int *out) { out[LOCAL_ID] = is_finite(known(values[LOCAL_ID])); }
+    """
+    values = np.float32([1, -1, 3, -2] * 4)
+    program = device.build(InlineProgram((), kernels=kernel))
+    staging_buffer, out = device.staging_buffer(values.nbytes), device.output((1, len(values)), np.int32)
+    device.enqueue(values, staging_buffer)
+    device.graph(program, [Launch("mark", len(values), len(values), (staging_buffer, out.buffer))]).run()
+    device.fetch(out, 0, len(values))
+    device.finish()
+    np.testing.assert_array_equal(out.host[0], values > 0)
+
+
 @pytest.mark.parametrize("record", [FRAME, variance_model.FRAME, STEP, VIEW, REGISTRATION_PASS])
 def test_an_argument_struct_has_the_bytes_that_numpy_writes(record):
     """With nested arrays and structures, and padding between members."""
@@ -144,6 +160,14 @@ def test_devices_are_chosen_by_index_and_name():
         open_backend(best.backend, "no such device")
     with pytest.raises(DeviceError, match="expected 'cpu', 'opencl', 'cuda' or 'auto'"):
         open_backend("vulkan")
+
+
+@pytest.mark.parametrize("stage", [roadbed.GroundFilter, roadbed.OccupancyFilter, roadbed.Pipeline])
+def test_a_name_in_place_of_an_open_backend_is_refused_in_one_line(stage):
+    with pytest.raises(
+        ConfigError, match=r"expected one that is open, found 'opencl'; by name: Config\(backend='opencl'\)"
+    ):
+        stage(backend="opencl")
 
 
 def test_auto_selects_a_gpu_or_the_cpu_backend():

@@ -28,7 +28,7 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
 from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import translate_error
-from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.device_selection import shared_or_opened
 from roadbed.runtime.program import Program
 
 GroundField = Literal["ground_probability", "height_above_ground", "surface"]  # results beside the labels
@@ -56,7 +56,7 @@ class GroundFilter(Closing):
     ) -> None:
         self.config = Config.of(config)
         programs = partial(device_programs, self.config)
-        self.backend = backend or open_backend(self.config.backend, self.config.device, programs)
+        self.backend = shared_or_opened(backend, self.config.backend, self.config.device, programs)
         self._turn = threading.RLock()
         self._ego = EgoMask(self.config.vehicle, self.backend)
         _check_outputs(outputs, self.config, self.backend)

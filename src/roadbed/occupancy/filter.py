@@ -31,7 +31,7 @@ from roadbed.occupancy.placement import GridPlace, GridPlacement
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
 from roadbed.runtime.device_errors import translate_error
-from roadbed.runtime.device_selection import open_backend
+from roadbed.runtime.device_selection import shared_or_opened
 
 OccupancyField = Literal["masses", "velocity", "observation", "objects"]  # results beside the moving cells
 FIELDS: tuple[OccupancyField, ...] = get_args(OccupancyField)
@@ -85,7 +85,7 @@ class OccupancyFilter(Closing):
         fields: Iterable[OccupancyField] | None = None,
     ) -> None:
         self.config = Config.of(config)
-        self.backend = backend or open_backend(self.config.backend, self.config.device, device_programs)
+        self.backend = shared_or_opened(backend, self.config.backend, self.config.device, device_programs)
         self._fields = check_fields(fields, FIELDS)
         self._names = tuple(name for group, names in _LAYERS.items() if group in self._fields for name in names)
         self._turn = threading.RLock()

@@ -4,7 +4,7 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-from roadbed.core.errors import DeviceError
+from roadbed.core.errors import ConfigError, DeviceError
 from roadbed.runtime import cuda_devices, opencl_devices
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
@@ -35,6 +35,17 @@ def _preference(device: Device) -> tuple[int, int]:
 def why_missing() -> list[str]:
     """For each backend without a device, one line that says what is missing."""
     return [module.why_missing() for module in (cuda_devices, opencl_devices) if not module.devices()]
+
+
+def shared_or_opened(
+    shared: Backend | CpuBackend | None, name: str, device: int | str | None, programs: Programs
+) -> Backend | CpuBackend:
+    """The backend that another stage opened, or one that is opened by its name."""
+    if shared is None:
+        return open_backend(name, device, programs)
+    if isinstance(shared, (CpuBackend, OpenclBackend, CudaBackend)):
+        return shared
+    raise ConfigError(f"backend: expected one that is open, found {shared!r}; by name: Config(backend='opencl')")
 
 
 def open_backend(

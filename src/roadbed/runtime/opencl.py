@@ -23,7 +23,8 @@ from roadbed.runtime.opencl_devices import handles
 from roadbed.runtime.program import Program
 
 # Relaxed mathematics lets the compiler for a CPU vectorise sums; programs that need exact rounding set `exact`.
-_RELAXED = ("-cl-fast-relaxed-math", "-cl-denorms-are-zero")
+# `-cl-fast-relaxed-math` would assume that no number is NaN, which here marks what is unknown.
+_RELAXED = ("-cl-unsafe-math-optimizations", "-cl-denorms-are-zero")
 _EXACT = "-cl-fp32-correctly-rounded-divide-sqrt"
 _GROUP = 256  # work-items that kernels count on; where more are of use, the device is asked
 _SINGLE = "-cl-single-precision-constant"  # for devices without double precision

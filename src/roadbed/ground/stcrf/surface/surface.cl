@@ -57,8 +57,8 @@ FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen,
 }
 
 // The variance of a known node, m^2. The unevenness around is the variance of a point, instead of a fixed one. The node's own
-// unevenness is added however many points it has, and so is the part of the expected slope: one ring of points cannot
-// determine the slope across it.
+// unevenness is added however many points it has, more of it where it has none, and so is the part of the expected slope:
+// one ring of points cannot determine the slope across it.
 FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, int node) {
     int column = node % COLUMNS, row = node / COLUMNS;
     float total = 0.0f, count = 0.0f;
@@ -71,7 +71,8 @@ FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *d
         }
     float point = POINT_NOISE + POINT_UNEVENNESS * total / fmax(count, 1.0f);
     float4 own = doubts[node];
-    return fmin(own.z * point + NODE_UNEVENNESS * own.y + SLOPE_VARIANCE * own.w, KNOWN_VARIANCE);
+    float share = seen[node] & SEEN ? NODE_UNEVENNESS : FILLED_UNEVENNESS;
+    return fmin(own.z * point + share * own.y + SLOPE_VARIANCE * own.w, KNOWN_VARIANCE);
 }
 #else
 FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {

@@ -220,8 +220,8 @@ def compute_variance(active_columns, evidence, rules, variance):
     """Replace the doubt of known nodes by their variance, m^2.
 
     The unevenness around is the variance of a point, instead of a fixed one. The node's own unevenness is added however
-    many points it has, and so is the part of the expected slope: one ring of points cannot determine the slope across
-    it.
+    many points it has, more of it where it has none, and so is the part of the expected slope: one ring of points
+    cannot determine the slope across it.
     """
     rows, columns = variance.shape
     seen, seen_in_row = evidence.seen, evidence.seen_in_row
@@ -240,7 +240,9 @@ def compute_variance(active_columns, evidence, rules, variance):
                     around = around + load(seen, at) * load(unevenness, at)
             count = maximum(_three_rows(seen_in_row, r, c), splat(F(1)))
             point = around * model.POINT_UNEVENNESS / count + model.POINT_NOISE
-            uneven = load(unevenness, (r, c)) * model.NODE_UNEVENNESS
+            own = F(0) < load(seen, (r, c))
+            share = where(own, splat(model.NODE_UNEVENNESS), splat(model.FILLED_UNEVENNESS))
+            uneven = load(unevenness, (r, c)) * share
             store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * model.SLOPE_VARIANCE)
         for c in range(U(max(active_columns.lo[row] - 1, 0)), U(max(min(active_columns.hi[row] - 1, columns), 0))):
             out[c] = min(values[c + ONE], most) if out[c] <= most else out[c]
