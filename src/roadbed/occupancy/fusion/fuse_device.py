@@ -43,13 +43,8 @@ class FusionDevice:
         """The grid has moved; what was observed stays where it is in the world."""
         self._observed.move(motion)
 
-    def __call__(self, time: float, reports: Reports) -> Observation:
-        """All sensors together: those that report now, and the silent ones."""
-        self.prepare(time, reports).run()
-        return self.fused
-
     def prepare(self, time: float, reports: Reports) -> CommandGraph:
-        """The graph that fuses them; its result lies in `fused`."""
+        """The graph that fuses all sensors, those that report now and the silent ones; its result lies in `fused`."""
         silent, sensors = self._observed.silent(time, reports.sensors), reports.sensors
         grids = self._grid_indices(sensors)
         if silent or self._sent != (sensors, grids):

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion
@@ -44,19 +43,18 @@ class HsbofDevice:
         backend: Backend,
         shape: tuple[int, int],
         spacing: float,
-        model: FilterModel | None = None,
-        seed: int = 0,
-        given: ObservationBuffers | None = None,
+        model: FilterModel,
+        seed: int,
+        given: ObservationBuffers,
         group: int = GROUP,
     ) -> None:
-        self.backend, self.model, self.seed = backend, model or FilterModel.of(OccupancyConfig()), seed
+        self.backend, self.model, self.seed, self._given = backend, model, seed, given
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.model.particles
         self.births = self.model.births
         check_memory(backend, self.size, self.model)
         self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
-        self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._arguments = ArgumentStruct(STEP, 1)
         self._motion_rules: tuple[float, ...] = ()
         self._known_rules = math.nan, True  # the time step and `layered` that they are for
