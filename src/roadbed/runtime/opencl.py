@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import program_cache
 from roadbed.runtime.argument_struct import single
-from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
+from roadbed.runtime.backend import Backend, Output, Shape, Traffic, byte_count
 from roadbed.runtime.build_probe import crash_of
 from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
@@ -38,7 +38,7 @@ class Buffer:
     dtype: np.dtype
 
 
-class OpenclBackend:
+class OpenclBackend(Backend):
     """One OpenCL device with an in-order queue."""
 
     branches_are_free = False  # every launch of a branch is queued with its events
@@ -69,7 +69,10 @@ class OpenclBackend:
         # Events of unfinished copies: they keep the host arrays alive, and wait for the copy when dropped.
         self._in_flight: list[Any] = []
         self._working = False  # kernels are queued, and nothing has waited for them
-        self._built: dict[str, Any] = {}  # programs by their text
+        self._built = {}
+        self._definitions = {"LANES": device.lanes, **device.sort_layout.definitions()}
+        if device.has_double:
+            self._definitions["WITH_DOUBLE"] = 1
 
     def _sub_device(self, units: int) -> Any:
         by_counts = self._cl.device_partition_property.BY_COUNTS
@@ -77,15 +80,6 @@ class OpenclBackend:
             return self._handle.create_sub_devices([by_counts, units])[0]
         except self._cl.Error as error:
             raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
-
-    def build(self, program: Program) -> Any:
-        definitions = {"LANES": self.device.lanes, **self.device.sort_layout.definitions()}
-        if self.device.has_double:
-            definitions["WITH_DOUBLE"] = 1
-        text = program.source(definitions)
-        if text not in self._built:
-            self._built[text] = self._compile(program, text)
-        return self._built[text]
 
     def _compile(self, program: Program, text: str) -> Any:
         options = [*self._options, *(self._exact() if program.exact else _RELAXED)]
@@ -163,11 +157,6 @@ class OpenclBackend:
         copy = self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
         self._in_flight.append(copy)
         self.traffic.downloads += 1
-
-    def download(self, buffer: Buffer, start: int, count: int) -> NDArray:
-        host = self.queue_download(buffer, start, count)
-        self.finish()
-        return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), (0,) * shape[0])
