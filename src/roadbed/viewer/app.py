@@ -12,7 +12,7 @@ from typing import Any
 from roadbed.config import Config
 from roadbed.core.closing import Closing
 from roadbed.core.errors import DeviceError, needs_extra
-from roadbed.io.web_guard import Guard, is_loopback, reachable_name, resolved
+from roadbed.io.web_guard import Guard, address_of, is_loopback, resolved
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
@@ -70,9 +70,7 @@ class Viewer(Closing):
     @property
     def address(self) -> str:
         """URL of the page, with the token if one is needed."""
-        name = reachable_name(self.host)
-        name = f"[{name}]" if ":" in name else name
-        return f"http://{name}:{self.port}" + (f"/?token={self._token}" if self._token else "")
+        return address_of("http", self.host, self.port, self._token)
 
     @property
     def is_open(self) -> bool:

@@ -29,7 +29,7 @@ _OUSTER = "os_sensor"  # the frame of Ouster's driver; packets have no header
 _TEXT_TYPE = "std_msgs/msg/String"
 
 
-def scan_of_message(message: Any, where: str, recorded_ns: int, calibration: Any = None) -> Scan:
+def scan_of_message(message: Any, where: str, recorded_ns: int = 0, calibration: Any = None) -> Scan:
     """A scan with every field of the message; its sensor is the frame, its time the stamp or that of the packets."""
     sensor = _sensor(message)
     # Drivers without a clock write zero; then the recording time is used.
