@@ -17,10 +17,6 @@ _LOW_SHARE = 0.005  # of the returns, labelled as low outliers, from which a fra
 _SOME = 64  # labels that are checked first: usually one of them is not unknown
 
 
-def _is_complete() -> None:
-    """Nothing to wait for."""
-
-
 @dataclass(frozen=True, eq=False)
 class Segmented:
     """Result of a method for one scan, and the pose of its grid.
@@ -38,7 +34,7 @@ class Segmented:
     diagnostics: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle
-    complete: Callable[[], object] = _is_complete
+    complete: Callable[[], object] = lambda: None  # by default there is nothing to wait for
 
     def frame(self, scan: Scan) -> GroundFrame:
         """The frame of the original scan; `checked` adds diagnostics once it is complete."""
