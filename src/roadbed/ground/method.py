@@ -38,28 +38,14 @@ class Segmented:
 
     def frame(self, scan: Scan) -> GroundFrame:
         """The frame of the original scan; `checked` adds diagnostics once it is complete."""
-        output = self.output
-        known: dict[str, Any] = {
-            "label": output.label,
-            "ground_probability": output.ground_probability,
-            "height_above_ground": output.height_above_ground,
-            "grid": self.grid,
-            "T_grid_sensor": self.T_grid_sensor,
-            "mounting": self.mounting,
-            "scan": scan,
-            "time": scan.time,
-            "ego_mask": self.ego_mask,
-            "T_world_grid": self.T_world_grid,
-            "used_prior": self.used_prior,
-            "has_origin": self.has_origin,
-            "cells": output.cells,
-            "device": output.device,
-            "diagnostics": self.diagnostics,
-            "timings": self.timings,
-        }
-        if output.cells is not None:
-            return VarianceFrame.of(**known)
-        return GroundFrame(elevation=output.elevation, slope=output.slope, variance=output.variance, **known)
+        known: dict[str, Any] = {**vars(self.output), **vars(self), "scan": scan, "time": scan.time}
+        for name in ("output", "ego", "complete"):
+            del known[name]
+        if self.output.cells is None:
+            return GroundFrame(**known)
+        for name in ("elevation", "slope", "variance"):  # made of the cells when they are first read
+            del known[name]
+        return VarianceFrame.of(**known)
 
 
 def checked(frame: GroundFrame) -> GroundFrame:
