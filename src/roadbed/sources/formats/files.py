@@ -76,7 +76,6 @@ class FileSource(Source):
         return len(self.files)
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
         path = self.files[index]
         try:
             scan = self.read(path)
