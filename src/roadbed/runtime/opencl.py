@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -43,19 +43,16 @@ class OpenclBackend(Backend):
 
     branches_are_free = False  # every launch of a branch is queued with its events
 
-    def __init__(self, device: Device, units: int | None = None, optimise: bool = True, probe: bool = True) -> None:
-        """`units`: use a sub-device with this many compute units. `optimise`: spend build time on faster kernels.
-
-        `probe`: build each program in a child process first, unless this driver is known to build it.
+    def __init__(self, device: Device, optimise: bool = True, probe: bool = True) -> None:
+        """`optimise`: spend build time on faster kernels. `probe`: build each program in a child process first, unless
+        this driver is known to build it.
         """
         import pyopencl as cl
 
         self._cl, self._probe = cl, probe
-        self._handle, self.device = handles()[0][device.index], device
+        self._handle, self.device = self._handle_of(device), device
         self.error_types: tuple[type[Exception], ...] = (cl.Error,)
         self._options = ("-w", *(() if optimise else ("-cl-opt-disable",)), *(() if device.has_double else (_SINGLE,)))
-        if units is not None:
-            self._handle, self.device = self._sub_device(units), replace(device, units=units)
         if device.largest_group < _GROUP:
             raise DeviceError(f"{device.name}: expected work-groups of {_GROUP}, found at most {device.largest_group}")
         try:
@@ -74,12 +71,8 @@ class OpenclBackend(Backend):
         if device.has_double:
             self._definitions["WITH_DOUBLE"] = 1
 
-    def _sub_device(self, units: int) -> Any:
-        by_counts = self._cl.device_partition_property.BY_COUNTS
-        try:
-            return self._handle.create_sub_devices([by_counts, units])[0]
-        except self._cl.Error as error:
-            raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
+    def _handle_of(self, device: Device) -> Any:
+        return handles()[0][device.index]
 
     def _compile(self, program: Program, text: str) -> Any:
         options = [*self._options, *(self._exact() if program.exact else _RELAXED)]
