@@ -150,7 +150,7 @@ def _timings(run: RunRecorder) -> str:
     stages = run.stages()
     if not stages:
         return "<p>No timings were taken.</p>"
-    steady = {stage: run.steady_milliseconds(stage) for stage in stages}
+    steady = {stage: run.milliseconds(stage, run.measured()) for stage in stages}
     if len(stages) > 1:
         steady["all"] = np.sum([*steady.values()], axis=0)
     rows = [

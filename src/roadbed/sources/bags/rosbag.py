@@ -19,6 +19,7 @@ from roadbed.sources.bags.transforms import (
     RESULTS,
     SCAN_TYPES,
     BagPoses,
+    comma_list,
 )
 from roadbed.sources.poses import Trajectory, given_poses
 from roadbed.sources.source import Source
@@ -144,7 +145,7 @@ class RosbagSource(Source):
             if found:
                 several = "NAME, or of several sensors by ?topic=NAME,NAME"
                 return (self._only("topic", found, self._kinds(found), several),)
-        topics = _listed({f"{link.topic} ({link.msgtype})" for link in self._reader.connections})
+        topics = comma_list({f"{link.topic} ({link.msgtype})" for link in self._reader.connections})
         raise InputError(f"{self.path}: found no topic of PointCloud2, expected one; its topics: {topics}")
 
     def _kinds(self, topics: set[str]) -> str:
@@ -158,13 +159,13 @@ class RosbagSource(Source):
     def _only(self, option: str, found: set[str], kinds: str, choice: str) -> str:
         if len(found) > 1:
             raise InputError(
-                f"{self.path}: found several topics of {kinds} ({_listed(found)}); choose by ?{option}={choice}"
+                f"{self.path}: found several topics of {kinds} ({comma_list(found)}); choose by ?{option}={choice}"
             )
         return next(iter(found))
 
     def _check_named(self, option: str, name: str, found: set[str], kinds: str) -> str:
         if name not in found:
-            raise InputError(f"{self.path}: {option} {name!r}: expected a topic of {kinds}: {_listed(found)}")
+            raise InputError(f"{self.path}: {option} {name!r}: expected a topic of {kinds}: {comma_list(found)}")
         return name
 
     def _find_poses(self) -> BagPoses | None:
@@ -179,10 +180,6 @@ class RosbagSource(Source):
     def _trajectory(self, frame: str) -> Trajectory | None:
         """Of the sensor in this frame."""
         return self._poses.of(frame) if self._poses is not None else self._file
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _open_reader(path: Path) -> "BagReader":
