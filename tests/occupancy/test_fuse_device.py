@@ -97,5 +97,5 @@ def test_a_sensor_under_many_names_takes_no_more_memory_than_is_stored(device):
     rng = np.random.default_rng(0)
     for step in range(12):
         fused(fusion, 0.1 * step, {f"scan {step}": random_report(rng)})
-    assert len(fusion._observed.grids()) <= 4
+    assert len(fusion.grids()) <= 4
     assert fusion._capacity <= 4
