@@ -112,11 +112,9 @@ class Engine:
     def add(self, task: Task) -> None:
         self._waiting.append(task)
 
-    def drop_waiting(self) -> list[Task]:
-        """Drop and return the tasks that were not handed to Ray yet."""
-        dropped = list(self._waiting)
+    def drop_waiting(self) -> None:
+        """Drop the tasks that were not handed to Ray yet."""
         self._waiting.clear()
-        return dropped
 
     def events(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[Task, Any]]:
         """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""

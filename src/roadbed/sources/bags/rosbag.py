@@ -52,6 +52,7 @@ class RosbagSource(Source):
         super().__init__(location, **options)
         self._reader = _open_reader(Path(self.path))
         self._close = weakref.finalize(self, self._reader.close)
+        self.is_ros1 = self._reader.is_ros1
         self.topics = self._choose_topics()
         self._scans = self._find_scans()
         self._poses, self._file = self._find_poses(), given_poses(self.options, self)
@@ -93,10 +94,6 @@ class RosbagSource(Source):
 
     def __iter__(self) -> Iterator[Scan]:
         return starmap(self._placed, enumerate(self._scans))
-
-    @property
-    def is_ros1(self) -> bool:
-        return self._reader.is_ros1
 
     def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
         """Every message of the bag: connection, recording time (ns) and bytes, in order."""
