@@ -54,10 +54,10 @@ class RosbagSource(Source):
         self._close = weakref.finalize(self, self._reader.close)
         self.is_ros1 = self._reader.is_ros1
         self.topics = self._choose_topics()
-        self._scans = self._find_scans()
+        self.scans = self._find_scans()  # with what they come from
         self._poses, self._file = self._find_poses(), given_poses(self.options, self)
         self._transforms = self._poses or BagPoses(self._reader, None)
-        known = [self._trajectory(frame) for frame in self._scans.frames()]  # of every sensor, for complete diagnostics
+        known = [self._trajectory(frame) for frame in self.scans.frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
     @property
@@ -73,7 +73,7 @@ class RosbagSource(Source):
             "topics": [{"name": name, "type": kind, "messages": n} for (name, kind), n in sorted(topics.items())],
             "topic": self.topic,
             "odometry": (self._poses.topic or "/tf") if self._poses is not None and self.sequential else None,
-            "frames": sorted(set(self._scans.frames())),
+            "frames": sorted(set(self.scans.frames())),
             "transforms": self._transforms.listed(),
         }
 
@@ -87,25 +87,17 @@ class RosbagSource(Source):
         self._close()
 
     def __len__(self) -> int:
-        return len(self._scans)
+        return len(self.scans)
 
     def __getitem__(self, index: int) -> Scan:
-        return self._placed(index, self._scans[index])
+        return self._placed(index, self.scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
-        return starmap(self._placed, enumerate(self._scans))
+        return starmap(self._placed, enumerate(self.scans))
 
     def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
         """Every message of the bag: connection, recording time (ns) and bytes, in order."""
         return self._reader.raw_messages(self._reader.connections)
-
-    def recorded_at(self, index: int) -> int:
-        """Recording time (ns) of scan `index`."""
-        return self._scans.recorded_at(index)
-
-    def cloud(self, index: int) -> Any:
-        """The PointCloud2 that scan `index` comes from; None where it comes from other messages."""
-        return self._scans.cloud(index)
 
     def _placed(self, index: int, found: tuple[int, Scan]) -> Scan:
         scan = found[1]

@@ -77,6 +77,7 @@ class ScanMessages:
         return self.recorded_at(index), self._scan(self._message(index), index, self.recorded_at(index))
 
     def recorded_at(self, index: int) -> int:
+        """Recording time (ns) of scan `index`."""
         if index >= len(self._stamps):
             raise InputError(f"{self._where}: found {len(self._stamps)} messages, expected {len(self)}")
         return self._stamps[index]
