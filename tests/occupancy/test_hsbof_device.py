@@ -99,7 +99,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     b, download = device.device._buffers, backend.download
     size = cpu.moving.size
     same(download(b.prior, 0, 5 * size), cpu._prior, "propagate_priors")
-    order, cells, _ = device.device._sorting()
+    _, cells, order = b.sort.launches(b.cells, b.order, device.device.capacity)
     count = cpu._sorted.count
     same(download(order, 0, count), cpu._order[:count], "reorder")
     kept = ("x", "y", "vx", "vy", "mass", "tested", "age", "origin")
