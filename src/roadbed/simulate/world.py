@@ -96,9 +96,9 @@ class Scene:
         movements.velocity[movers] = bodies.velocity
         movements.yaw_rate[movers] = np.einsum("ni,ni->n", bodies.rotation[:, 2], bodies.rate)
         solids = join([solids, mover_solids])
-        for row in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
-            static, moving = SEMANTICS[self.objects[row].kind]
-            solids.semantic[(solids.object == row) & (solids.semantic == static)] = moving
+        for mover in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
+            static, moving = SEMANTICS[self.objects[mover].kind]
+            solids.semantic[(solids.object == mover) & (solids.semantic == static)] = moving
         return Instant(time, solids, movements, poses)
 
     def _near(self, row: int, position: Sequence[float] | Float64, here: Sequence[float]) -> bool:
