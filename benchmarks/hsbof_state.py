@@ -10,19 +10,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.arrays import Masses, Velocities
-from roadbed.occupancy.hsbof.buffers import PARTICLE_WORDS
+from roadbed.occupancy.hsbof.buffers import PARTICLE_WORDS, ObservationBuffers, check_memory
 from roadbed.occupancy.hsbof.filter_device import HsbofDevice
+from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
+from roadbed.occupancy.programs import GROUP
 from roadbed.occupancy.registration.arrays import Registered
+from roadbed.runtime.backend import Backend
 from roadbed.runtime.graphs import CommandGraph
 
 
 class HsbofState(HsbofDevice):
-    """`upload` an observation, `step`, and read the result."""
+    """`upload` an observation, `step`, and read the result; `given` are buffers that other kernels fill instead."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        shape: tuple[int, int],
+        spacing: float,
+        model: FilterModel | None = None,
+        seed: int = 0,
+        given: ObservationBuffers | None = None,
+        group: int = GROUP,
+    ) -> None:
+        model, cells, zeros = model or FilterModel.of(OccupancyConfig()), math.prod(shape), backend.zeros
+        check_memory(backend, cells, model)
+        if given is None:
+            # Connected hits do not touch: of four cells at most one begins a component.
+            components = cells // 4 + cells // 2 + 2
+            layers = (zeros(cells, kind) for kind in (np.float32, np.float32, np.uint16, np.int32))
+            given = ObservationBuffers(*layers, zeros((components, 2), np.float32))
+        super().__init__(backend, shape, spacing, model, seed, given, group)
 
     @cached_property
     def _whole(self) -> CommandGraph:

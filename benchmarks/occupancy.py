@@ -13,7 +13,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from time import perf_counter, process_time
@@ -37,6 +37,7 @@ from roadbed.occupancy.programs import GROUP
 from roadbed.runtime import opencl_devices
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+from roadbed.runtime.device import Device
 from roadbed.runtime.opencl import OpenclBackend
 from roadbed.sources import open_source
 
@@ -190,11 +191,22 @@ def _parts(backend: Backend, steps: int, warm_up: int) -> list[dict[str, Any]]:
             )
         else:
             try:
-                timing = _layout_timing(OpenclBackend(device, units, probe=False), steps, warm_up)
+                timing = _layout_timing(SubDevice(replace(device, units=units), probe=False), steps, warm_up)
             except DeviceError:
                 break
         rows.append({"units": units, **timing})
     return rows
+
+
+class SubDevice(OpenclBackend):
+    """A part of an OpenCL device, with so many of its compute units."""
+
+    def _handle_of(self, device: Device) -> Any:
+        by_counts = self._cl.device_partition_property.BY_COUNTS
+        try:
+            return super()._handle_of(device).create_sub_devices([by_counts, device.units])[0]
+        except self._cl.Error as error:
+            raise DeviceError(f"{device.name}: has no sub-device of {device.units} compute units ({error})") from None
 
 
 def _layout_timing(backend: Backend | CpuBackend, steps: int, warm_up: int, **layout: Any) -> dict[str, float]:

@@ -67,13 +67,18 @@ def steps_on(
     return _DeviceSteps(backend, cells, fusion, filter_, group, concurrent)
 
 
+def stacked(observations: Mapping[str, Observation]) -> Reports:
+    """The observation grids of sensors by name, as the fusion takes them."""
+    return Reports(tuple(observations), *(np.stack(layer) for layer in zip(*observations.values())))
+
+
 class _CpuSteps:
     def __init__(self, cells: Cells, fusion: FusionConfig, filter_: FilterModel) -> None:
         self._fusion = Fusion(cells.spacing, fusion)
         self._filter = Hsbof((cells.rows, cells.columns), cells.spacing, filter_)
 
     def pack(self, reports: Mapping[str, Observation]) -> Any:
-        return Reports.of(reports)
+        return stacked(reports)
 
     def load(self, time: float, packed: Any, given: Given) -> None:
         self._now = time, packed, given
@@ -137,8 +142,8 @@ class _DeviceSteps:
             self._graph = self._graph or self._figure_6(reports)
             self._graph.run()
         else:
-            fused = self._fusion(time, reports)
-            self._registration(fused, dt, motion, self._filter._buffers.layers)
+            self._fusion.prepare(time, reports).run()
+            self._registration(self._fusion.fused, dt, motion, self._filter._buffers.layers)
             self._filter.step(dt, motion, ego_velocity)
         self.backend.finish()
 
@@ -153,9 +158,9 @@ class _DeviceSteps:
         seconds: dict[str, float] = {}
         time, reports, (dt, motion, ego_velocity) = self._now
         with timed(seconds, "fuse"):
-            fused = self._fusion(time, reports)
+            self._fusion.prepare(time, reports).run()
             self.backend.finish()
         with timed(seconds, "register_hits"):
-            self._registration(fused, dt, motion, self._filter._buffers.layers)
+            self._registration(self._fusion.fused, dt, motion, self._filter._buffers.layers)
             self.backend.finish()
         return seconds | self._filter.profile(dt, motion, ego_velocity)

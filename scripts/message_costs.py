@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 
 from roadbed import Pipeline
-from roadbed.outputs.ros_messages.clouds import cloud_of_scan, scan_of_cloud
+from roadbed.outputs.ros_messages.clouds import cloud_of_scan
 from roadbed.outputs.ros_messages.results import TOPICS, ResultMessages
 from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
 from roadbed.sources import open_source
+from roadbed.sources.bags.scan_messages import scan_of_message
 
 
 def least(work: Callable[[], Any], times: int = 12) -> tuple[float, Any]:
@@ -31,7 +32,7 @@ if __name__ == "__main__":
         result = pipeline(scan)
     sent = messages.to_bytes(cloud_of_scan(messages, messages.header(messages.stamp(1.0), "lidar"), scan))
     read_ms, cloud = least(lambda: messages.from_bytes(sent, CLOUD))
-    scan_ms, _ = least(lambda: scan_of_cloud(cloud, "cloud"))
+    scan_ms, _ = least(lambda: scan_of_message(cloud, "cloud"))
     print(f"{len(scan)} points, {len(sent)} bytes: read {read_ms:.2f}, as a scan {scan_ms:.2f}")
     for topic in TOPICS:
         make_ms, made = least(lambda topic=topic: ResultMessages(messages, result, None, cloud).make(topic))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import groupby
 from pathlib import Path
 from time import perf_counter
@@ -78,7 +77,10 @@ class Pipeline(Closing):
         outputs: Literal["host", "device"] = "host",
     ) -> None:
         self.config = Config.of(config)
-        programs = partial(_device_programs, self.config, occupancy)
+
+        def programs(device: Device) -> list[Program]:
+            return ground_programs(self.config, device) + (occupancy_programs(device) if occupancy else [])
+
         self.backend = shared_or_opened(backend, self.config.backend, self.config.device, programs)
         names = check_fields(fields, FIELDS)
         if map_folder is not None and len(names) < len(FIELDS):
@@ -185,7 +187,3 @@ class Pipeline(Closing):
         grid, mask = self._last.moving_cells()
         on_device = self._last.device
         return grid, mask if on_device is None or mask is not self._last.moving else on_device
-
-
-def _device_programs(config: Config, occupancy: bool, device: Device) -> list[Program]:
-    return ground_programs(config, device) + (occupancy_programs(device) if occupancy else [])

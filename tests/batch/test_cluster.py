@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -16,7 +17,7 @@ import pytest
 
 from roadbed.batch import tasks
 from roadbed.batch.batch_run import BatchRun, locked_output, write_summary
-from roadbed.batch.engine import Engine, patient_start
+from roadbed.batch.engine import Engine
 from roadbed.batch.work import do_merge
 from roadbed.core.errors import DeviceError, InputError
 from tests.batch.conftest import SMALL, content, job_in
@@ -27,6 +28,14 @@ from tests.live.processes import PATIENCE
 pytestmark = pytest.mark.long(50)
 
 STORE = 80 << 20
+
+
+def started(start, attempts=3):
+    """What `start` gives; on a busy machine a node of Ray takes more than the 30 s after which Ray gives up."""
+    for _ in range(attempts - 1):
+        with contextlib.suppress(Exception):
+            return start()
+    return start()
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +49,10 @@ def cluster():
     # Ray replaces 127.0.0.1 by the machine's address on the network; two test runs need two addresses.
     address = f"127.{1 + os.getpid() // 253 % 253}.{1 + os.getpid() % 253}.1"
     node = {"num_cpus": 1, "object_store_memory": STORE}
-    with patient_start():
-        made = Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
-        made.second = made.add_node(**node, node_ip_address=f"{address[:-1]}2")
+    made = started(
+        lambda: Cluster(True, head_node_args={**node, "include_dashboard": False, "node_ip_address": address})
+    )
+    made.second = started(lambda: made.add_node(**node, node_ip_address=f"{address[:-1]}2"))
     yield made
     made.shutdown()
     environment.undo()
@@ -68,7 +78,6 @@ def run(job, sequences, engine, tell=lambda progress, event: None):
     with locked_output(job):
         batch_run = BatchRun(job, sequences, engine, tell)
         progress = batch_run.run(lambda: time.monotonic() > deadline)
-        batch_run.clear()
         write_summary(job, batch_run.complete(), progress)
         return progress
 
@@ -184,9 +193,3 @@ def test_sequences_share_gpus_and_one_that_is_not_there_is_reported_at_once():
         engine.check({"CPU": 2.0})
     with pytest.raises(InputError, match="4 cores per worker: Ray found 2"):
         Engine(None, cpus=4).check({"CPU": 2.0})
-
-
-def test_a_ray_whose_inside_is_another_is_started_as_it_is(monkeypatch):
-    monkeypatch.delattr("ray._private.services.get_node")
-    with patient_start():
-        pass

@@ -27,12 +27,12 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Grid
 from roadbed.evaluate.masks import Masks
 from roadbed.mapping.tile_store import TileStore
-from roadbed.outputs.ros_messages.clouds import scan_of_cloud
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.simulate.sensors import SENSORS, load_rig
 from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.rosbag import RosbagSource
+from roadbed.sources.bags.scan_messages import scan_of_message
 from roadbed.sources.bags.transforms import TransformGraph, message_pose, stamp_seconds
 from roadbed.sources.datasets.argoverse import read_city_poses, read_sweep
 from roadbed.sources.datasets.argoverse import read_mounts as read_argoverse_mounts
@@ -191,7 +191,7 @@ def read_wire(version: int) -> Run:
         with foreign_errors("/topic", kind):
             message = ros_messages(version).from_bytes(data[1:], kind)
         if kind.endswith("PointCloud2"):
-            _look_at(scan_of_cloud(message, "/topic"))
+            _look_at(scan_of_message(message, "/topic"))
         elif kind.endswith("Odometry"):
             assert np.isfinite(message_pose(message).matrix).all()
             stamp_seconds(message.header.stamp)

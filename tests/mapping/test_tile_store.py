@@ -24,7 +24,7 @@ def test_round_trip_through_the_disk(tmp_path, centre):
     first = TileStore(tmp_path, 1.0, most_in_memory=4)
     first.begin(Pose.identity())
     first.store(grid, information, 0.0, everywhere)
-    assert len(first._tiles) <= 4
+    assert len(first._tiles._tiles) <= 4
     first.flush()
     again = TileStore(tmp_path, 1.0, most_in_memory=4)
     loaded = np.zeros_like(information)

@@ -51,8 +51,6 @@ def hsbof(name: str) -> Any:
 class HsbofOnDevice:
     """A filter on a device whose state tests read and write on the host, under the names it has in `Hsbof`."""
 
-    unknown = Hsbof.unknown
-
     def __init__(
         self, backend: Backend, shape: tuple[int, int], spacing: float, model: Any = None, seed: int = 0
     ) -> None:

@@ -16,7 +16,7 @@ from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
 from roadbed.occupancy.hsbof.buffers import bytes_needed
-from roadbed.runtime.backend import element_count
+from roadbed.runtime.backend import byte_count
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy.scenes import box_points, flat_ground, scan_at, sweep
 
@@ -265,7 +265,7 @@ def test_the_memory_that_is_announced_for_a_device_is_enough_and_hardly_more(nam
     zeros, check = type(device).zeros, roadbed.occupancy.device.check_memory
 
     def counted(self, shape, dtype):
-        held.append(element_count(shape) * np.dtype(dtype).itemsize)
+        held.append(byte_count(shape, dtype))
         return zeros(self, shape, dtype)
 
     def heard(backend, cells, model, other):

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.occupancy_steps import stacked
 from roadbed.config.occupancy import FusionConfig
-from roadbed.occupancy.arrays import Observation, Reports
+from roadbed.occupancy.arrays import Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import Fusion, fuse
 
@@ -94,11 +95,11 @@ def report(p=0.9, seen=0.8):
 
 def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
     fusion = Fusion(SPACING, FusionConfig(forget=0.5))
-    first = fusion(0.0, Reports.of({"a": report()}))
+    first = fusion(0.0, stacked({"a": report()}))
     assert first.probability[0, 0] == pytest.approx(0.9)
     seen = []
     for step in range(1, 8):
-        later = fusion(step * 0.1, Reports.of({"b": report(seen=0.0)}))
+        later = fusion(step * 0.1, stacked({"b": report(seen=0.0)}))
         assert later.probability[0, 0] == 0.5
         seen.append(float(later.observedness[0, 0]))
     assert seen[0] == pytest.approx(0.8 * np.exp(-0.5), abs=1e-6)
@@ -108,15 +109,15 @@ def test_evidence_is_used_once_and_a_silent_sensor_fades_out():
 
 def test_a_silent_sensor_is_remembered_as_far_as_it_is_relied_on():
     fusion = Fusion(SPACING, FusionConfig(reliability={"a": 0.5}))
-    fusion(0.0, Reports.of({"a": report(seen=0.8)}))
-    later = fusion(0.1, Reports.of({"b": report(seen=0.0)}))
+    fusion(0.0, stacked({"a": report(seen=0.8)}))
+    later = fusion(0.1, stacked({"b": report(seen=0.0)}))
     assert later.observedness[0, 0] == pytest.approx(0.5 * 0.8 * np.exp(-0.5), abs=1e-6)
 
 
 def test_sensors_of_different_rates_share_one_grid():
     fusion = Fusion(SPACING)
-    fusion(0.0, Reports.of({"slow": report(0.9, 0.5)}))
-    fused = fusion(0.04, Reports.of({"fast": report(0.1, 0.5)}))
+    fusion(0.0, stacked({"slow": report(0.9, 0.5)}))
+    fused = fusion(0.04, stacked({"fast": report(0.1, 0.5)}))
     assert fused.probability[0, 0] == pytest.approx(0.1)
     assert fused.observedness[0, 0] == pytest.approx(1 - 0.5 * (1 - 0.5 * np.exp(-0.2)), abs=1e-6)
 
@@ -129,22 +130,22 @@ def watched_at(row, column):
 
 def test_what_was_watched_follows_a_rolling_grid():
     fusion = Fusion(SPACING)
-    fusion(0.0, Reports.of({"a": watched_at(1, 2)}))
+    fusion(0.0, stacked({"a": watched_at(1, 2)}))
     fusion.move(GridMotion.rolled(1, -1, SPACING))
-    moved = fusion(0.1, Reports.of({"b": report(seen=0.0)})).observedness
+    moved = fusion(0.1, stacked({"b": report(seen=0.0)})).observedness
     assert moved[2, 1] == pytest.approx(np.exp(-0.5))
     assert np.count_nonzero(moved) == 1
 
 
 def test_what_was_watched_follows_a_turning_grid_over_several_moves():
     fusion = Fusion(SPACING)
-    fusion(0.0, Reports.of({"a": watched_at(1, 2)}))
+    fusion(0.0, stacked({"a": watched_at(1, 2)}))
     # A quarter turn about the corner in two steps, and back beside it: `p_old = rotation p_new + shift`.
     eighth = np.array([[1, -1], [1, 1]]) / np.sqrt(2)
     for _ in range(2):
         fusion.move(GridMotion(eighth, np.zeros(2), None))
     fusion.move(GridMotion(shift=np.array([0.0, -3 * SPACING]), cells=None))
-    moved = fusion(0.1, Reports.of({"b": report(seen=0.0)})).observedness
+    moved = fusion(0.1, stacked({"b": report(seen=0.0)})).observedness
     # The cell's middle at (2.5, 1.5) lies at (1.5, -2.5) after the quarter turn, then at (1.5, 0.5).
     assert moved[0, 1] == pytest.approx(np.exp(-0.5), abs=1e-6)
     assert moved.sum() == pytest.approx(moved[0, 1], abs=1e-6)

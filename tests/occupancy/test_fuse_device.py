@@ -6,6 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.occupancy_steps import stacked
 from roadbed.config.occupancy import FusionConfig
 from roadbed.occupancy.arrays import Cells, Observation, Reports
 from roadbed.occupancy.engine import GridMotion
@@ -23,13 +24,16 @@ def device(request):
 
 
 def uploaded(device, reports):
-    sensors, *layers = Reports.of(reports)
+    sensors, *layers = stacked(reports)
     return Reports(sensors, *(device.upload(layer) for layer in layers))
 
 
-def downloaded(device, fused):
+def fused(fusion, time, reports):
+    """The result of a step on the host."""
+    device = fusion.backend
+    fusion.prepare(time, uploaded(device, reports)).run()
     size = CELLS.rows * CELLS.columns
-    return Observation(*(device.download(layer, 0, size).reshape(SHAPE) for layer in fused))
+    return Observation(*(device.download(layer, 0, size).reshape(SHAPE) for layer in fusion.fused))
 
 
 def random_report(rng):
@@ -61,12 +65,12 @@ def test_every_step_gives_the_cells_of_the_cpu(device, rule, turning):
         theirs.move(motion)
         names = rng.choice(list("abcde"), rng.integers(1, 4), replace=False) if step else ["a"]
         reports = {str(name): random_report(rng) for name in names}
-        found = downloaded(device, ours(0.1 * step, uploaded(device, reports)))
-        for name, layer in theirs(0.1 * step, Reports.of(reports))._asdict().items():
+        found = fused(ours, 0.1 * step, reports)
+        for name, layer in theirs(0.1 * step, stacked(reports))._asdict().items():
             np.testing.assert_array_equal(getattr(found, name), layer, err_msg=f"step {step}: {name}")
     ours.forget()
     alone = {"z": random_report(rng)}
-    found = downloaded(device, ours(1.0, uploaded(device, alone)))
+    found = fused(ours, 1.0, alone)
     np.testing.assert_array_equal(found.observedness, alone["z"].observedness)
 
 
@@ -82,9 +86,9 @@ def test_every_step_gives_the_cells_of_the_cpu(device, rule, turning):
 def test_vectors(device, rule, values, expected):
     flat = {str(k): Observation(*(np.full(SHAPE, v, np.float32) for v in (p, 1)), np.full(SHAPE, 1 << k, np.uint16))
             for k, p in enumerate(values)}  # fmt: skip
-    fused = downloaded(device, FusionDevice(device, CELLS, FusionConfig(rule=rule), 1e-3)(0.0, uploaded(device, flat)))
-    np.testing.assert_allclose(fused.probability, expected, atol=1e-3)
-    assert (fused.surface == 7).all()
+    found = fused(FusionDevice(device, CELLS, FusionConfig(rule=rule), 1e-3), 0.0, flat)
+    np.testing.assert_allclose(found.probability, expected, atol=1e-3)
+    assert (found.surface == 7).all()
 
 
 def test_a_sensor_under_many_names_takes_no_more_memory_than_is_stored(device):
@@ -92,6 +96,6 @@ def test_a_sensor_under_many_names_takes_no_more_memory_than_is_stored(device):
     fusion = FusionDevice(device, CELLS, FusionConfig(forget=0.25))
     rng = np.random.default_rng(0)
     for step in range(12):
-        fusion(0.1 * step, uploaded(device, {f"scan {step}": random_report(rng)}))
-    assert len(fusion._observed.grids()) <= 4
+        fused(fusion, 0.1 * step, {f"scan {step}": random_report(rng)})
+    assert len(fusion.grids()) <= 4
     assert fusion._capacity <= 4

@@ -37,9 +37,16 @@ def observer(device):
     return ObserveDevice(device, SMALL, lattice_of(SMALL.occupancy.grid))
 
 
+def observed(observer, given):
+    """Queue the observation of a scan."""
+    reports, graph = observer.prepare(given)
+    graph.run()
+    return reports
+
+
 def assert_same(observer, given, config=SMALL):
     """Every cell of every sensor, bit by bit; gives how many cells say something."""
-    reports, expected, size = observer(given), Observer(config)(given), given.grid.size
+    reports, expected, size = observed(observer, given), Observer(config)(given), given.grid.size
     for k, view in enumerate(given.sensors):
         for name in LAYERS:
             found = observer.backend.download(getattr(reports, name), k * size, size)
@@ -72,7 +79,7 @@ def test_what_is_already_on_the_device_is_read_there(observer):
     points = DeviceArray(backend.upload(scan.points), count=len(scan))
     heights = DeviceArray(backend.upload(given.heights), count=len(scan))
     resident = replace(given, points=points, heights=heights, surface=replace(surface, elevation=held))
-    reports = observer(resident)
+    reports = observed(observer, resident)
     expected = Observer(SMALL)(given)
     found = backend.download(reports.probability, 0, given.grid.size)
     np.testing.assert_array_equal(found, expected.probability.ravel())
@@ -80,7 +87,7 @@ def test_what_is_already_on_the_device_is_read_there(observer):
 
 def test_layers_are_copied_and_nothing_beyond_them(observer):
     scan, ground = segmented("vlp16", 2)[0]
-    observer(looked_at(scan, ground))  # tells the device the size of the ground's grid
+    observed(observer, looked_at(scan, ground))  # tells the device the size of the ground's grid
     backend, size = observer.backend, 4 * ground.elevation.size
     given, copy = backend.upload(np.arange(1, 2 * size, dtype=np.float32)), backend.zeros(2 * size, np.float32)
     copying = Launch("take_layers", groups_over(backend, size), GROUP, (observer._views, given, copy))
@@ -149,7 +156,7 @@ def test_too_many_sensors_are_refused(observer):
     scan, ground = segmented("vlp16", 2)[0]
     given = looked_at(scan, ground)
     with pytest.raises(InputError, match="scan of 300 sensors: expected fewer than 255"):
-        observer(replace(given, sensors=given.sensors * 300))
+        observer.prepare(replace(given, sensors=given.sensors * 300))
 
 
 def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch):
@@ -169,7 +176,7 @@ def test_a_device_without_room_leaves_the_observer_as_it_was(device, monkeypatch
 
     monkeypatch.setattr(type(device), "zeros", full)
     with pytest.raises(DeviceError, match="do not fit"):
-        observer(rig)
+        observer.prepare(rig)
     monkeypatch.undo()
     assert assert_same(observer, given) > 3000
     assert_same(observer, rig)

@@ -10,12 +10,12 @@ from roadbed.outputs.ros_messages.clouds import (
     cloud_of_scan,
     labelled_cloud,
     part_of_cloud,
-    scan_of_cloud,
 )
 from roadbed.outputs.ros_messages.layers import grid_map, ground_heights
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.scan_messages import scan_of_message
 from roadbed.sources.bags.transforms import message_pose
 
 
@@ -103,10 +103,10 @@ def test_a_field_that_is_called_label_already_stays(messages):
 def test_clouds_without_points_and_with_nan_are_scans(messages):
     header = messages.header(messages.stamp(3.0), "lidar")
     empty = cloud_of_columns(messages, header, {axis: np.zeros(0, np.float32) for axis in "xyz"})
-    assert len(scan_of_cloud(empty, "empty")) == 0
+    assert len(scan_of_message(empty, "empty")) == 0
     assert labelled_cloud(messages, empty, Ground(0)).width == 0
     holes = cloud_of_columns(messages, header, {axis: np.array([np.nan, 1], np.float32) for axis in "xyz"})
-    scan = scan_of_cloud(holes, "holes")
+    scan = scan_of_message(holes, "holes")
     assert np.isnan(scan.points[0]).all()
     assert scan.time == 3.0
     assert scan.sensor == "lidar"
@@ -119,7 +119,7 @@ def test_labels_of_another_cloud_are_refused(messages):
 
 def test_a_scan_and_its_cloud_hold_the_same(messages, result):
     header = messages.header(messages.stamp(2.0), "lidar")
-    scan = scan_of_cloud(cloud_of_scan(messages, header, result.scan), "cloud")
+    scan = scan_of_message(cloud_of_scan(messages, header, result.scan), "cloud")
     np.testing.assert_array_equal(scan.points, result.scan.points)
     for name, values in result.scan.all_channels().items():
         np.testing.assert_allclose(scan.all_channels()[name], values)

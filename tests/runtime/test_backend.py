@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -18,7 +19,6 @@ from roadbed.occupancy.observation.program import VIEW
 from roadbed.occupancy.registration.program import REGISTRATION_PASS
 from roadbed.runtime import cuda, cuda_devices, device_selection, opencl_devices, primitives
 from roadbed.runtime.argument_struct import ArgumentStruct
-from roadbed.runtime.backend import element_count
 from roadbed.runtime.device import Device
 from roadbed.runtime.device_selection import devices, open_backend
 from roadbed.runtime.graphs import Launch
@@ -107,7 +107,7 @@ def test_an_argument_struct_has_the_bytes_that_numpy_writes(record):
 
     def numbers(dtype):
         if dtype.subdtype is not None:
-            return [numbers(dtype.subdtype[0]) for _ in range(element_count(dtype.subdtype[1]))]
+            return [numbers(dtype.subdtype[0]) for _ in range(math.prod(dtype.subdtype[1]))]
         if dtype.names:
             return tuple(numbers(dtype.fields[name][0]) for name in dtype.names)
         return next(values)

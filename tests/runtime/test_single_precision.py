@@ -80,7 +80,8 @@ def test_observed_probabilities_of_nearly_all_cells_are_those_in_double_precisio
     for sensor in ("vlp16", "lux4"):
         for scan, ground in segmented(sensor, 2):
             given = looked_at(scan, ground, yaw=0.6)
-            reports, expected = observer(given), Observer(SMALL)(given)
+            (reports, graph), expected = observer.prepare(given), Observer(SMALL)(given)
+            graph.run()
             size = given.grid.size
             for k in range(len(given.sensors)):
                 found = device.download(reports.probability, k * size, size)

@@ -49,6 +49,7 @@ def locked_output(job: Job) -> Iterator[None]:
         os.write(descriptor, (json.dumps({"roadbed": __version__, "command": job.command}) + "\n").encode())
         shutil.rmtree(job.unfinished, ignore_errors=True)  # of an interrupted run
         yield
+        shutil.rmtree(job.unfinished, ignore_errors=True)  # no worker writes any more
     finally:
         os.close(descriptor)
 
@@ -130,10 +131,6 @@ class BatchRun:
             self._emit("lost", task.about, reason=lost.reason, attempt=lost.attempt)
         else:
             self._failed(task.about, f"{lost.reason} ({lost.attempt} attempts)")
-
-    def clear(self) -> None:
-        """Remove unfinished folders, once no worker writes."""
-        shutil.rmtree(self.job.unfinished, ignore_errors=True)
 
     def _emit(self, event: str, sequence: str, **more: Any) -> None:
         self.on_event(

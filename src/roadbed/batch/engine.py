@@ -7,11 +7,10 @@ import sys
 import tempfile
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
-from time import monotonic, sleep
 from typing import Any, Self
 
 from roadbed.core.errors import DeviceError, InputError, needs_extra
@@ -20,7 +19,6 @@ _OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
 ATTEMPTS = 4  # at one task
 _WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
 _LOOK_EVERY = 0.5  # s
-_START = 300  # s that processes of Ray may take to start
 # Ray replaces 127.0.0.1 by the machine's address on the network, unless clusters of several machines are switched off.
 _SEVERAL_MACHINES = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _TOKEN = token_hex(32)  # Ray loads it once in a process
@@ -70,6 +68,8 @@ class Engine:
         with ExitStack() as exits:
             options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
             if self._address is None:
+                for limit in ("RAY_gcs_server_port_wait_time_s", "RAY_worker_register_timeout_seconds"):
+                    os.environ.setdefault(limit, "300")  # on a busy machine
                 folder = exits.enter_context(temporary_folder())
                 authenticate_local(folder / "token")
                 options |= {
@@ -87,15 +87,21 @@ class Engine:
                 import ray  # reads the environment
             self._ray = ray
             exits.callback(ray.shutdown)
-            try:
-                with nullcontext() if self._address else patient_start():
-                    ray.init(**options)
-            except Exception as error:  # of many kinds, plain ones among them
-                where = self._address or "this machine"
-                raise DeviceError(f"Ray on {where} does not answer ({' '.join(str(error).split())})") from None
+            self._start(options)
             self.check(ray.cluster_resources())
             self._exits = exits.pop_all()
         return self
+
+    def _start(self, options: dict[str, Any]) -> None:
+        """Ray gives up after 30 s, which its node may take to start on a busy machine: then it is tried again."""
+        for again in (self._address is None, False):
+            try:
+                self._ray.init(**options)
+                return
+            except Exception as error:  # of many kinds, plain ones among them
+                problem = " ".join(str(error).split())
+            if not (again and "timed out during startup" in problem):
+                raise DeviceError(f"Ray on {self._address or 'this machine'} does not answer ({problem})")
 
     def __exit__(self, *_: object) -> None:
         for generator in self._running:
@@ -106,11 +112,9 @@ class Engine:
     def add(self, task: Task) -> None:
         self._waiting.append(task)
 
-    def drop_waiting(self) -> list[Task]:
-        """Drop and return the tasks that were not handed to Ray yet."""
-        dropped = list(self._waiting)
+    def drop_waiting(self) -> None:
+        """Drop the tasks that were not handed to Ray yet."""
         self._waiting.clear()
-        return dropped
 
     def events(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[Task, Any]]:
         """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""
@@ -151,52 +155,6 @@ class Engine:
             if not found.get("GPU"):
                 raise DeviceError("backend cuda: Ray found no GPU, expected at least one")
             self.slots = min(self.slots, int(found["GPU"] / self._gpu_share))
-
-
-@contextmanager
-def patient_start() -> Iterator[None]:
-    """Let Ray's node take up to five minutes to start, as on a busy machine.
-
-    Ray gives up after 30 s, whatever its settings say, while it polls `get_node`. That call is made to wait instead.
-    """
-    try:
-        from ray._private import services
-
-        ask = services.get_node
-    except (ImportError, AttributeError):  # another release of Ray
-        yield
-        return
-    for limit in ("RAY_gcs_server_port_wait_time_s", "RAY_worker_register_timeout_seconds"):
-        os.environ.setdefault(limit, str(_START))
-
-    def wait_for_node(*which: Any) -> Any:
-        end = monotonic() + _START
-        while True:
-            try:
-                return ask(*which)
-            except RuntimeError:
-                if monotonic() > end:
-                    raise
-            if _has_dead_child("raylet"):
-                raise ChildProcessError("raylet ended while it started")  # Ray waits on after a RuntimeError
-            sleep(0.1)
-
-    services.get_node = wait_for_node
-    try:
-        yield
-    finally:
-        services.get_node = ask
-
-
-def _has_dead_child(name: str) -> bool:
-    """Whether a child process of this name has ended and was not waited for."""
-    for children in Path("/proc/self/task").glob("*/children"):
-        for pid in children.read_text().split():
-            with suppress(OSError):
-                start, _, rest = Path("/proc", pid, "stat").read_text().rpartition(")")
-                if start.partition("(")[2] == name and rest.split()[0] == "Z":
-                    return True
-    return False
 
 
 def authenticate_local(file: Path) -> None:

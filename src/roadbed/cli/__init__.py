@@ -36,24 +36,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command("demo")(demo.demo)
-app.command("run")(run.run)
-app.command("batch")(batch.batch)
-app.command("segment")(segment.segment)
-app.command("explain")(explain.explain)
-app.command("compare")(compare.compare)
-app.command("share")(share.share)
-app.add_typer(evaluate.app, name="evaluate")
-app.add_typer(bench.app, name="bench")
-app.command("simulate")(simulate.simulate)
-app.command("info")(info.info)
-app.command("view")(view.view)
-app.command("live")(live.live)
-app.command("ros1")(ros.ros1)
-app.command("ros2")(ros.ros2)
-app.add_typer(config.app, name="config")
-app.command("warm-up")(warm_up.warm_up)
-app.add_typer(map.app, name="map")
+for _command in (
+    *(demo.demo, run.run, batch.batch, segment.segment, explain.explain, compare.compare, share.share),
+    *(simulate.simulate, info.info, view.view, live.live, ros.ros1, ros.ros2, warm_up.warm_up),
+):
+    app.command()(_command)
+for _name, _group in {"evaluate": evaluate, "bench": bench, "config": config, "map": map}.items():
+    app.add_typer(_group.app, name=_name)
 
 # The base class of typer's usage errors; its package differs between releases.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[2]

@@ -78,7 +78,6 @@ def batch(
             with engine:
                 batch_run.run(stopped.is_set)
         progress = batch_run.progress
-        batch_run.clear()
         facts = write_summary(job, batch_run.complete(), progress)
     if as_json:
         _print_line({"event": "end", **facts})

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, overload
@@ -116,9 +116,6 @@ class TrackedObjects(Sequence[TrackedObject]):
     def __getitem__(self, which: slice) -> tuple[TrackedObject, ...]: ...
     def __getitem__(self, which: int | slice) -> TrackedObject | tuple[TrackedObject, ...]:
         return self._objects[which]
-
-    def __iter__(self) -> Iterator[TrackedObject]:
-        return iter(self._objects)
 
     def __repr__(self) -> str:
         return repr(self._objects)

@@ -69,8 +69,10 @@ def evaluate_ground(
     scorer = protocol(protocol_name)
     if elevation is None and all(scan.classes is None for scan in source):
         raise InputError(f"{source.location}: found neither true classes nor true elevation, expected one of them")
+    warm_up = GroundFilter(config)
+    for index in range(min(2, len(source))):  # compile the kernels of a cold and a warm frame before timing
+        warm_up(source[index])
     ground = GroundFilter(config)
-    _warm_up(source, config)
     frames: list[ScoredFrame] = []
     recall_by: dict[str, Bands] = {}
     for index, scan in enumerate(watch(source)):
@@ -99,10 +101,3 @@ def _bands(source: Any, index: int, scan: Scan, found: Mask, is_ground: Mask, is
         slope = np.linalg.norm(truth.terrain.slope(*truth.points_world[:, :2].T), axis=-1)
         bands["slope"] = Bands.of(slope, SLOPES, found, ground)
     return bands
-
-
-def _warm_up(source: Source, config: Config) -> None:
-    """Compile the kernels of a cold and a warm frame before timing."""
-    ground = GroundFilter(config)
-    for index in range(min(2, len(source))):
-        ground(source[index])

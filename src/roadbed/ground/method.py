@@ -17,10 +17,6 @@ _LOW_SHARE = 0.005  # of the returns, labelled as low outliers, from which a fra
 _SOME = 64  # labels that are checked first: usually one of them is not unknown
 
 
-def _is_complete() -> None:
-    """Nothing to wait for."""
-
-
 @dataclass(frozen=True, eq=False)
 class Segmented:
     """Result of a method for one scan, and the pose of its grid.
@@ -38,32 +34,18 @@ class Segmented:
     diagnostics: tuple[str, ...] = ()
     timings: dict[str, float] = field(default_factory=dict)
     ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle
-    complete: Callable[[], object] = _is_complete
+    complete: Callable[[], object] = lambda: None  # by default there is nothing to wait for
 
     def frame(self, scan: Scan) -> GroundFrame:
         """The frame of the original scan; `checked` adds diagnostics once it is complete."""
-        output = self.output
-        known: dict[str, Any] = {
-            "label": output.label,
-            "ground_probability": output.ground_probability,
-            "height_above_ground": output.height_above_ground,
-            "grid": self.grid,
-            "T_grid_sensor": self.T_grid_sensor,
-            "mounting": self.mounting,
-            "scan": scan,
-            "time": scan.time,
-            "ego_mask": self.ego_mask,
-            "T_world_grid": self.T_world_grid,
-            "used_prior": self.used_prior,
-            "has_origin": self.has_origin,
-            "cells": output.cells,
-            "device": output.device,
-            "diagnostics": self.diagnostics,
-            "timings": self.timings,
-        }
-        if output.cells is not None:
-            return VarianceFrame.of(**known)
-        return GroundFrame(elevation=output.elevation, slope=output.slope, variance=output.variance, **known)
+        known: dict[str, Any] = {**vars(self.output), **vars(self), "scan": scan, "time": scan.time}
+        for name in ("output", "ego", "complete"):
+            del known[name]
+        if self.output.cells is None:
+            return GroundFrame(**known)
+        for name in ("elevation", "slope", "variance"):  # made of the cells when they are first read
+            del known[name]
+        return VarianceFrame.of(**known)
 
 
 def checked(frame: GroundFrame) -> GroundFrame:

@@ -116,7 +116,14 @@ def is_loopback(host: str) -> bool:
     return all(ip_address(address[0]).is_loopback for *_, address in resolved(host, 0))
 
 
-def reachable_name(host: str) -> str:
+def address_of(scheme: str, host: str, port: int, token: str) -> str:
+    """The URL to open, with the token if one is needed."""
+    name = _reachable_name(host)
+    name = f"[{name}]" if ":" in name else name
+    return f"{scheme}://{name}:{port}" + (f"/?token={token}" if token else "")
+
+
+def _reachable_name(host: str) -> str:
     """Address of `host` for other machines: this machine's own address if it means all interfaces."""
     if host not in _ANYWHERE:
         return host

@@ -7,7 +7,7 @@ from typing import Any
 
 from roadbed.core.closing import Closing
 from roadbed.core.errors import DeviceError, needs_extra
-from roadbed.io.web_guard import Guard, is_loopback, reachable_name
+from roadbed.io.web_guard import Guard, address_of, is_loopback
 from roadbed.outputs.ros_messages.results import TOPICS, FrameNames, ResultMessages, sensor_frame
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
@@ -40,10 +40,8 @@ class FoxgloveSink(Closing):
         except (DeviceError, RuntimeError, OSError) as error:
             raise DeviceError(f"Foxglove at {host}:{port}: cannot listen there ({error})") from None
         self._relay.start((behind, self._inner.port))
-        name = reachable_name(host)
-        name = f"[{name}]" if ":" in name else name
         self.is_open = bool(token)  # to other machines
-        self.address = f"ws://{name}:{self._relay.port}" + (f"/?token={token}" if token else "")
+        self.address = address_of("ws", host, self._relay.port, token)
 
     def show(self, result: Result, diagnostics: tuple[str, ...] | None = None) -> None:
         """Publish one result on the topics that have subscribers."""

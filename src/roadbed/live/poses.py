@@ -27,9 +27,6 @@ class PoseBuffer:
         self._entries: list[tuple[float, int, Pose]] = []
         self._count = 0
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def add(self, time: float, pose: Pose) -> str:
         """Add a pose, also a late one; returns a diagnostic or "". A large step back in time starts a new recording."""
         note = ""

@@ -14,9 +14,9 @@ from roadbed.core.errors import ConfigError, InputError, RoadbedError, foreign_e
 from roadbed.core.geometry import Pose
 from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
-from roadbed.outputs.ros_messages.clouds import scan_of_cloud
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
 from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.sources.bags.scan_messages import scan_of_message
 from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
 
 STRING = "std_msgs/msg/String"
@@ -124,7 +124,7 @@ class RosNode:
 
     def _take_cloud(self, topic: str, cloud: Any) -> None:
         self._arrivals[topic] = monotonic()
-        scan = scan_of_cloud(cloud, topic)
+        scan = scan_of_message(cloud, topic)
         with self._lock:
             self._mount(scan.sensor, topic)
         self.stream.push(scan, cloud)

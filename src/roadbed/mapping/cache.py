@@ -41,9 +41,6 @@ class TileCache(Generic[T]):
         self._kind = kind
         self._tiles: OrderedDict[Key, T] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._tiles)
-
     def get(self, key: Key) -> T | None:
         """A tile from memory or disk, None where there is none."""
         if key in self._tiles:

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays that the stages of the occupancy pass on to each other. Layers are (rows, columns), indexed [y][x]."""
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +34,3 @@ class Reports(NamedTuple):
     probability: Any  # float32
     observedness: Any  # float32
     surface: Any  # uint16
-
-    @classmethod
-    def of(cls, observations: Mapping[str, Observation]) -> Self:
-        """Stacked, of sensors by name."""
-        layers = (np.stack(layer) for layer in zip(*observations.values()))
-        return cls(tuple(observations), *layers)

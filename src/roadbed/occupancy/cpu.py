@@ -2,8 +2,7 @@
 """The occupancy engine on the CPU: observation, fusion and filter by Numba kernels."""
 
 from roadbed.config import Config
-from roadbed.config.occupancy import OccupancyConfig
-from roadbed.core.geometry import Float32, Grid
+from roadbed.core.geometry import Float32
 from roadbed.core.memory import check_memory
 from roadbed.core.timing import timed
 from roadbed.kernels.progress import announce
@@ -23,7 +22,10 @@ class OccupancyCpu:
     def __init__(self, config: Config) -> None:
         self.config, occupancy = config, config.occupancy
         grid = lattice_of(occupancy.grid)
-        _check_memory(grid, occupancy)
+        size, particles = occupancy.grid, occupancy.filter.particles
+        cells = f"{size.length:g} x {size.width:g} m at {size.spacing:g} m ({grid.size:,} cells)"
+        needed = Hsbof.bytes_needed(grid.size, particles) + grid.size * _FRAME_BYTES_PER_CELL
+        check_memory(f"occupancy.grid: {cells} with {particles:,} particles", needed)
         announce("roadbed.occupancy")
         self._observe = Observer(config)
         self._fusion = Fusion(grid.spacing, occupancy.fusion)
@@ -75,11 +77,3 @@ class OccupancyCpu:
 
     def forget_motion(self, gap: float) -> None:
         self._hsbof.forget_motion(gap)
-
-
-def _check_memory(lattice: Grid, config: OccupancyConfig) -> None:
-    """Raise with the size needed when the grid and its particles are larger than the free memory."""
-    grid, particles = config.grid, config.filter.particles
-    cells = f"{grid.length:g} x {grid.width:g} m at {grid.spacing:g} m ({lattice.size:,} cells)"
-    needed = Hsbof.bytes_needed(lattice.size, particles) + lattice.size * _FRAME_BYTES_PER_CELL
-    check_memory(f"occupancy.grid: {cells} with {particles:,} particles", needed)

@@ -184,8 +184,8 @@ class OccupancyFilter(Closing):
             diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
             objects = TrackedObjects(self._track(given, output)) if "objects" in self._fields else ()
-        with timed(timings, "download"):
-            layers = self._layers(output)
+        with timed(timings, "download"):  # what is not asked for stays on the device, and is empty here
+            layers = _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
         self._last = OccupancyFrame(
             grid=place.grid,
             time=given.time,
@@ -199,10 +199,6 @@ class OccupancyFilter(Closing):
             device=output.moving_on_device,
         )
         return self._last
-
-    def _layers(self, output: OccupancyOutput) -> dict[str, Any]:
-        """The frame's layers; those that are not asked for stay on the device, and are empty here."""
-        return _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
 
     def _track(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
         """The moving objects; without moving cells nothing is downloaded."""

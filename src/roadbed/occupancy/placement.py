@@ -62,9 +62,10 @@ class GridPlacement:
             travelled = map(sub, T_home_vehicle.xyz, before.xyz)
             x, y, _ = self._T_home_grid.inverse().turned(*travelled)
             ego_velocity = (x / dt, y / dt)
+        apart = max(map(abs, map(sub, T_ground_grid.numbers, _IDENTITY.numbers)))
         return GridPlace(
             self._lattice,
-            None if _is_identity(T_ground_grid) else T_ground_grid,
+            None if apart < _SAME else T_ground_grid,
             GridMotion() if before is None else motion,
             None if rolls else T_home_before.inverse() @ self._T_home_grid,
             ego_velocity,
@@ -102,7 +103,3 @@ def lattice_of(grid: GridConfig) -> Grid:
     if columns < 1 or rows < 1:
         raise ConfigError(f"occupancy.grid: {grid.length:g} x {grid.width:g} m holds no cell of {grid.spacing:g} m")
     return Grid(0.0, 0.0, grid.spacing, columns, rows).around(0.0, 0.0)
-
-
-def _is_identity(pose: Pose) -> bool:
-    return max(map(abs, map(sub, pose.numbers, _IDENTITY.numbers))) < _SAME

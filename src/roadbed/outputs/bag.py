@@ -63,9 +63,9 @@ class BagWriter(Closing):
             if self._source is None:
                 self._place(result.scan, stamp)
             else:
-                stamp = self._source.recorded_at(int(result.scan.name))
+                stamp = self._source.scans.recorded_at(int(result.scan.name))
                 self._copy_until(stamp)
-                cloud = self._source.cloud(int(result.scan.name)) if self._same_version else None
+                cloud = self._source.scans.cloud(int(result.scan.name)) if self._same_version else None
             for topic, message in ResultMessages(self._messages, result, FrameNames(), cloud):
                 name = "/tf" if topic == "tf" else f"{RESULTS}/{topic}"
                 self._add(name, stamp, message)

@@ -5,7 +5,7 @@ Algorithms use `Backend` only; `opencl.py` and `cuda.py` implement it.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -58,9 +58,18 @@ class Backend(Protocol):
     traffic: Traffic
     error_types: tuple[type[Exception], ...]  # exceptions of its driver when the device is lost or full
     branches_are_free: bool  # a graph with branches costs the host no more than one without
+    _definitions: Mapping[str, int]  # of every program on this device
+    _built: dict[str, Any]  # programs by their text
 
     def build(self, program: Program) -> Any:
-        """Compile for this device."""
+        """Compile for this device, once."""
+        text = program.source(self._definitions)
+        if text not in self._built:
+            self._built[text] = self._compile(program, text)
+        return self._built[text]
+
+    def _compile(self, program: Program, text: str) -> Any:
+        """The program of this text."""
 
     def resident_groups(self, program: Any, kernel: str, size: int) -> int:
         """How many groups of a kernel are guaranteed to run at the same time, for cooperative launches; 0: one."""
@@ -100,6 +109,9 @@ class Backend(Protocol):
 
     def download(self, buffer: Any, start: int, count: int) -> NDArray:
         """Wait for everything queued, then copy `count` elements of a device buffer to the host."""
+        array = self.queue_download(buffer, start, count)
+        self.finish()
+        return array
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         """Memory for a result, one row per slot.
@@ -129,9 +141,5 @@ class Backend(Protocol):
         """Wait for everything queued."""
 
 
-def element_count(shape: Shape) -> int:
-    return math.prod(shape) if isinstance(shape, tuple) else int(shape)
-
-
 def byte_count(shape: Shape, dtype: DTypeLike) -> int:
-    return element_count(shape) * np.dtype(dtype).itemsize
+    return (math.prod(shape) if isinstance(shape, tuple) else int(shape)) * np.dtype(dtype).itemsize

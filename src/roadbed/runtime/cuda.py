@@ -12,7 +12,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.runtime import program_cache
-from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
+from roadbed.runtime.backend import Backend, Output, Shape, Traffic, byte_count
 from roadbed.runtime.cuda_graphs import CudaEvent, CudaGraph, Step
 from roadbed.runtime.device import GPU_LANES, SORT_BY_WARPS, Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
@@ -52,7 +52,7 @@ def options(exact: bool) -> tuple[str, ...]:
     return _EXACT if exact else _RELAXED
 
 
-class CudaBackend:
+class CudaBackend(Backend):
     """One CUDA device with its own streams.
 
     Kernels read a scan in pinned host memory and write results there: the lowest latency for one scan and one stage.
@@ -60,6 +60,7 @@ class CudaBackend:
     """
 
     branches_are_free = True
+    _definitions = DEFINITIONS
 
     def __init__(self, device: Device) -> None:
         import cupy
@@ -80,17 +81,13 @@ class CudaBackend:
         self._staging_copy = 0
         self.traffic = Traffic()
         self._in_flight: list[Any] = []  # arrays that queued work still reads
-        self._built: dict[str, Any] = {}  # programs by their text
+        self._built = {}
         self._side_streams: list[Any] = []  # streams that branches of graphs are captured from
 
-    def build(self, program: Program) -> Any:
-        text = program.source(DEFINITIONS)
-        if text in self._built:
-            return self._built[text]
+    def _compile(self, program: Program, text: str) -> Any:
         with self._handle:
             module = self._cupy.cuda.function.Module()
             module.load(self._binary(program, text))
-        self._built[text] = module
         return module
 
     def _binary(self, program: Program, text: str) -> bytes:
@@ -167,9 +164,11 @@ class CudaBackend:
         if not array.size:
             return 0
         array = np.ascontiguousarray(array, input_buffer.device.dtype)
-        if not input_buffer.device_resident and self._is_pinned(address := array.ctypes.data):
-            self._in_flight.append(array)
-            return address
+        if not input_buffer.device_resident:
+            address = array.ctypes.data
+            if self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED:  # memory can be unlocked again
+                self._in_flight.append(array)
+                return address
         self._send(array, input_buffer.device, start)
         return 0
 
@@ -193,10 +192,6 @@ class CudaBackend:
         self._in_flight.append(array)
         return array.data.ptr
 
-    def _is_pinned(self, address: int) -> bool:
-        """Queried for every array, because memory can be unlocked again."""
-        return self._cupy.cuda.runtime.pointerGetAttributes(address).type == _PINNED
-
     def queue_download(self, buffer: Any, start: int, count: int) -> NDArray:
         array, size = self.host_array(count, buffer.dtype), buffer.itemsize
         source = buffer.data.ptr + start * size
@@ -210,11 +205,6 @@ class CudaBackend:
         self._cupy.cuda.runtime.memcpyAsync(target, source, size, _TO_HOST, self._download_stream.ptr)
         self._downloading = True
         self.traffic.downloads += 1
-
-    def download(self, buffer: Any, start: int, count: int) -> NDArray:
-        array = self.queue_download(buffer, start, count)
-        self.finish()
-        return array
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         host = self.host_array(shape, dtype)

@@ -17,10 +17,6 @@ _LOG = logging.getLogger("roadbed.devices")
 Programs = Callable[[Device], Iterable[Program]]  # the programs that a stage builds on a device
 
 
-def _no_programs(_: Device) -> tuple[Program, ...]:
-    return ()
-
-
 def devices() -> list[Device]:
     """Every accelerator, best first; empty without a driver or its package."""
     return sorted(cuda_devices.devices() + opencl_devices.devices(), key=_preference)
@@ -49,7 +45,7 @@ def shared_or_opened(
 
 
 def open_backend(
-    name: str = "auto", device: int | str | None = None, programs: Programs = _no_programs
+    name: str = "auto", device: int | str | None = None, programs: Programs = lambda _: ()
 ) -> Backend | CpuBackend:
     """Open "cpu", "opencl", "cuda", or with "auto" the best GPU that builds `programs`, else the CPU.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 from roadbed.core.errors import DeviceError
 from roadbed.runtime import program_cache
 from roadbed.runtime.argument_struct import single
-from roadbed.runtime.backend import Output, Shape, Traffic, byte_count
+from roadbed.runtime.backend import Backend, Output, Shape, Traffic, byte_count
 from roadbed.runtime.build_probe import crash_of
 from roadbed.runtime.device import Device
 from roadbed.runtime.device_errors import build_failed, out_of_memory
@@ -39,24 +39,21 @@ class Buffer:
     dtype: np.dtype
 
 
-class OpenclBackend:
+class OpenclBackend(Backend):
     """One OpenCL device with an in-order queue."""
 
     branches_are_free = False  # every launch of a branch is queued with its events
 
-    def __init__(self, device: Device, units: int | None = None, optimise: bool = True, probe: bool = True) -> None:
-        """`units`: use a sub-device with this many compute units. `optimise`: spend build time on faster kernels.
-
-        `probe`: build each program in a child process first, unless this driver is known to build it.
+    def __init__(self, device: Device, optimise: bool = True, probe: bool = True) -> None:
+        """`optimise`: spend build time on faster kernels. `probe`: build each program in a child process first, unless
+        this driver is known to build it.
         """
         import pyopencl as cl
 
         self._cl, self._probe = cl, probe
-        self._handle, self.device = handles()[0][device.index], device
+        self._handle, self.device = self._handle_of(device), device
         self.error_types: tuple[type[Exception], ...] = (cl.Error,)
         self._options = ("-w", *(() if optimise else ("-cl-opt-disable",)), *(() if device.has_double else (_SINGLE,)))
-        if units is not None:
-            self._handle, self.device = self._sub_device(units), replace(device, units=units)
         if device.largest_group < _GROUP:
             raise DeviceError(f"{device.name}: expected work-groups of {_GROUP}, found at most {device.largest_group}")
         try:
@@ -70,23 +67,13 @@ class OpenclBackend:
         # Events of unfinished copies: they keep the host arrays alive, and wait for the copy when dropped.
         self._in_flight: list[Any] = []
         self._working = False  # kernels are queued, and nothing has waited for them
-        self._built: dict[str, Any] = {}  # programs by their text
+        self._built = {}
+        self._definitions = {"LANES": device.lanes, **device.sort_layout.definitions()}
+        if device.has_double:
+            self._definitions["WITH_DOUBLE"] = 1
 
-    def _sub_device(self, units: int) -> Any:
-        by_counts = self._cl.device_partition_property.BY_COUNTS
-        try:
-            return self._handle.create_sub_devices([by_counts, units])[0]
-        except self._cl.Error as error:
-            raise DeviceError(f"{self.device.name}: has no sub-device of {units} compute units ({error})") from None
-
-    def build(self, program: Program) -> Any:
-        definitions = {"LANES": self.device.lanes, **self.device.sort_layout.definitions()}
-        if self.device.has_double:
-            definitions["WITH_DOUBLE"] = 1
-        text = program.source(definitions)
-        if text not in self._built:
-            self._built[text] = self._compile(program, text)
-        return self._built[text]
+    def _handle_of(self, device: Device) -> Any:
+        return handles()[0][device.index]
 
     def _compile(self, program: Program, text: str) -> Any:
         options = [*self._options, *(self._exact() if program.exact else _RELAXED)]
@@ -164,11 +151,6 @@ class OpenclBackend:
         copy = self._cl.enqueue_copy(self._queue, host, buffer.data, src_offset=offset, is_blocking=False)
         self._in_flight.append(copy)
         self.traffic.downloads += 1
-
-    def download(self, buffer: Buffer, start: int, count: int) -> NDArray:
-        host = self.queue_download(buffer, start, count)
-        self.finish()
-        return host
 
     def output(self, shape: tuple[int, ...], dtype: DTypeLike, device_resident: bool = False) -> Output:
         return Output(self.zeros(shape, dtype), np.zeros(shape, dtype), (0,) * shape[0])

@@ -2,6 +2,7 @@
 """Static and moving objects: composites of boxes, cylinders and ellipsoids with real dimensions."""
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +11,7 @@ import numpy as np
 from roadbed.core.errors import ConfigError
 from roadbed.core.geometry import Pose
 from roadbed.simulate.motion import Path
+from roadbed.simulate.rng import RandomStream
 from roadbed.simulate.solids import BOX, CYLINDER, ELLIPSOID, Solids
 
 HARD = math.inf
@@ -87,6 +89,14 @@ class SceneObject:
             np.zeros(len(self.parts), np.int32),
             np.array([part.semantic or SEMANTICS[self.kind][0] for part in self.parts], np.uint16),
         )
+
+
+def strewn(rng: RandomStream, first: float, last: float, gap: tuple[float, float], density: float) -> Iterator[float]:
+    """Random places along x, the more the higher the `density`; gaps (m) are those at a density of 1."""
+    x = first
+    while density > 0 and x < last:
+        x += rng.uniform(*gap) / density
+        yield x
 
 
 def box(x: float, y: float, z: float, length: float, width: float, height: float, **values: float) -> Part:

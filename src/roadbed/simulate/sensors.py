@@ -59,11 +59,6 @@ class Sensor(Stage):
             raise ValueError("azimuth_start and azimuth_end must differ")
         return self
 
-    @property
-    def firings(self) -> int:
-        """Beams sent in one sweep."""
-        return self.columns * len(self.elevations)
-
     def azimuths(self) -> NDArray[np.float64]:
         """(columns,) rad in firing order."""
         # On a partial sweep each firing covers its share of the field of view: the first lies half a share inside.
@@ -94,10 +89,6 @@ class Rig(Stage):
     @property
     def rate(self) -> float:
         return self.sensors[0].rate
-
-    @property
-    def firings(self) -> int:
-        return sum(sensor.firings for sensor in self.sensors)
 
     @classmethod
     def of(cls, *sensors: Sensor) -> Rig:

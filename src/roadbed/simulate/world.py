@@ -96,15 +96,11 @@ class Scene:
         movements.velocity[movers] = bodies.velocity
         movements.yaw_rate[movers] = np.einsum("ni,ni->n", bodies.rotation[:, 2], bodies.rate)
         solids = join([solids, mover_solids])
-        self._set_moving_classes(solids, movements)
+        for mover in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
+            static, moving = SEMANTICS[self.objects[mover].kind]
+            solids.semantic[(solids.object == mover) & (solids.semantic == static)] = moving
         return Instant(time, solids, movements, poses)
 
     def _near(self, row: int, position: Sequence[float] | Float64, here: Sequence[float]) -> bool:
         reach = SWATH + max(self.objects[row].length, self.objects[row].width)
         return math.hypot(position[0] - here[0], position[1] - here[1]) < reach
-
-    def _set_moving_classes(self, solids: Solids, movements: Movements) -> None:
-        """Moving objects get the class for moving ones."""
-        for row in np.flatnonzero(np.linalg.norm(movements.velocity, axis=1) > MOVING_SPEED):
-            static, moving = SEMANTICS[self.objects[row].kind]
-            solids.semantic[(solids.object == row) & (solids.semantic == static)] = moving

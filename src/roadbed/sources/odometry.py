@@ -24,7 +24,7 @@ class WithPoses(WrappedSource):
         self._pose_of = pose_of
 
     def __getitem__(self, index: int) -> Scan:
-        return self._posed(self.source[index], range(len(self))[index])
+        return self._posed(self.source[index], index)
 
     def __iter__(self) -> Iterator[Scan]:
         return (self._posed(scan, index) for index, scan in enumerate(self.source))
@@ -78,7 +78,6 @@ class Deskewed(WrappedSource):
         self._ahead = ahead
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
         scan = self.source[index]
         if scan.point_time is None:
             return scan

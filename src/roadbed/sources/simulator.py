@@ -43,7 +43,7 @@ class SimulatorSource(Source):
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
         settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
-        self._sequence = _make_sequence(self.path.removeprefix("sim:"), settings)
+        self.sequence = _make_sequence(self.path.removeprefix("sim:"), settings)
         self._latest: tuple[int, Scan, FrameTruth] | None = None
 
     @classmethod
@@ -51,7 +51,7 @@ class SimulatorSource(Source):
         """A source for a sequence with a custom scene or custom sensors."""
         source = cls.__new__(cls)
         Source.__init__(source, f"sim:{sequence.scene.name}")
-        source._sequence, source._latest = sequence, None
+        source.sequence, source._latest = sequence, None
         return source
 
     @classmethod
@@ -59,7 +59,7 @@ class SimulatorSource(Source):
         return location.startswith("sim:")
 
     def __len__(self) -> int:
-        return len(self._sequence)
+        return len(self.sequence)
 
     def __getitem__(self, index: int) -> Scan:
         return self._frame(index)[0]
@@ -75,16 +75,12 @@ class SimulatorSource(Source):
             for item in self.truth(index).annotations()
         )
 
-    @property
-    def sequence(self) -> "SimulatedSequence":
-        return self._sequence
-
     def _frame(self, index: int) -> tuple[Scan, "FrameTruth"]:
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self.location}: frame {index} of {len(self)}")
         index %= len(self)
         if self._latest is None or self._latest[0] != index:
-            self._latest = (index, *self._sequence.frame(index))
+            self._latest = (index, *self.sequence.frame(index))
         return self._latest[1], self._latest[2]
 
 

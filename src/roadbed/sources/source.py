@@ -21,11 +21,12 @@ _PER_SCAN = ("truth", "objects")  # methods of some sources that take the index 
 
 
 def _with_slices(read: Callable[[Any, int], Scan]) -> Callable[[Any, Any], Any]:
-    """Make `source[a:b]` return a Selection."""
+    """Make `source[a:b]` return a Selection, and `source[-1]` read the last scan."""
 
     @wraps(read)
     def getitem(source: Source, index: int | slice) -> Scan | Source:
-        return Selection(source, range(len(source))[index]) if isinstance(index, slice) else read(source, index)
+        numbers = range(len(source))[index]
+        return Selection(source, numbers) if isinstance(numbers, range) else read(source, numbers)
 
     return getitem
 

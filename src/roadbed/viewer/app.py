@@ -12,7 +12,7 @@ from typing import Any
 from roadbed.config import Config
 from roadbed.core.closing import Closing
 from roadbed.core.errors import DeviceError, needs_extra
-from roadbed.io.web_guard import Guard, is_loopback, reachable_name, resolved
+from roadbed.io.web_guard import Guard, address_of, is_loopback, resolved
 from roadbed.viewer.controls import Controls
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import Shown
@@ -44,9 +44,9 @@ class Viewer(Closing):
         self._token = "" if is_loopback(host) else token_urlsafe(16)
         self._server, self._relay = _start_server(host, port, Guard(host, allow_hosts, self._token))
         try:
-            self._player = Player(source, config or Config(), occupancy)
+            self.player = Player(source, config or Config(), occupancy)
             if frame:
-                self._player.seek(frame)
+                self.player.seek(frame)
         except Exception:
             self._stop_server()
             raise
@@ -57,36 +57,28 @@ class Viewer(Closing):
         self._server.initial_camera.look_at = (6.0, 0.0, 0.0)
         self._scene = Scene(self._server.scene)
         self._server.on_client_connect(lambda client: client.camera.on_update(self._keep_above))
-        self._controls = Controls(
-            self._server, self._player, self._scene, title or str(getattr(source, "location", ""))
-        )
+        self._controls = Controls(self._server, self.player, self._scene, title or str(getattr(source, "location", "")))
         with self._controls.tuning_tab:
-            self._tuning = Tuning(self._server, self._player, Path(save_as))
-        self._player.on_frame = self._show
-        self._player.on_error = self._controls.show_error
-        self._player.on_state = self._controls.show_state
-        self._player.start()
+            self._tuning = Tuning(self._server, self.player, Path(save_as))
+        self.player.on_frame = self._show
+        self.player.on_error = self._controls.show_error
+        self.player.on_state = self._controls.show_state
+        self.player.start()
 
     @property
     def address(self) -> str:
         """URL of the page, with the token if one is needed."""
-        name = reachable_name(self.host)
-        name = f"[{name}]" if ":" in name else name
-        return f"http://{name}:{self.port}" + (f"/?token={self._token}" if self._token else "")
+        return address_of("http", self.host, self.port, self._token)
 
     @property
     def is_open(self) -> bool:
         """Whether other machines can reach the page."""
         return bool(self._token)
 
-    @property
-    def player(self) -> Player:
-        return self._player
-
     def _show(self, shown: Shown) -> None:
         with self._scene.drawing, self._server.atomic():
             self._scene.show(shown.result)
-            self._controls.set_bounds(*self._player.scans.bounds())
+            self._controls.set_bounds(*self.player.scans.bounds())
             self._controls.show(shown)
         self._server.flush()
         for client in self._server.get_clients().values():
@@ -100,7 +92,7 @@ class Viewer(Closing):
         self._server.sleep_forever()
 
     def close(self) -> None:
-        self._player.close()
+        self.player.close()
         self._stop_server()
 
     def _stop_server(self) -> None:

@@ -18,8 +18,8 @@ class Player:
 
     def __init__(self, source: Any, config: Config, occupancy: bool = True) -> None:
         self._wake = threading.Condition()
-        self._target, self._config = 0, config
-        self._playing, self._speed, self._closed, self._redo = False, 1.0, False, True
+        self._target, self.config = 0, config
+        self.playing, self._speed, self._closed, self._redo = False, 1.0, False, True
         self._settle = False  # the shown frame still needs its long history
         self.shown: Shown | None = None
         self.on_frame: Callable[[Shown], None] = lambda shown: None
@@ -27,7 +27,7 @@ class Player:
         self.on_state: Callable[[], None] = lambda: None
         self.scans = scans_of(source, self._notify)
         self._runner = Runner(self.scans, config, occupancy)
-        self._playing = self.scans.live
+        self.playing = self.scans.live
         self._thread = threading.Thread(target=self._work, name="roadbed-player", daemon=True)
 
     def start(self) -> None:
@@ -42,34 +42,26 @@ class Player:
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join()
 
-    @property
-    def playing(self) -> bool:
-        return self._playing
-
-    @property
-    def config(self) -> Config:
-        return self._config
-
     def seek(self, index: int) -> None:
-        self._request(_target=index, _playing=False, _redo=True)
+        self._request(_target=index, playing=False, _redo=True)
 
     def step(self, frames: int) -> None:
         with self._wake:
-            self._request(_target=self._target + frames, _playing=False, _redo=True)
+            self._request(_target=self._target + frames, playing=False, _redo=True)
 
     def play(self, playing: bool) -> None:
         """Play from the current frame, or from the first one at the end of a recording."""
         with self._wake:
             if playing and not self.scans.live and self._target >= self.scans.bounds()[1]:
                 self._target, self._redo = self.scans.bounds()[0], True
-            self._request(_playing=playing)
+            self._request(playing=playing)
 
     def set_speed(self, speed: float) -> None:
         self._request(_speed=speed)
 
     def tune(self, config: Config) -> None:
         """Run the current frame again with other parameters."""
-        self._request(_config=config, _redo=True)
+        self._request(config=config, _redo=True)
 
     def _request(self, **values: Any) -> None:
         with self._wake:
@@ -94,7 +86,7 @@ class Player:
                         self._fail(self._target, error)
                     if task is not None:
                         break
-                    waits_for_clock = self._playing and not self.scans.live
+                    waits_for_clock = self.playing and not self.scans.live
                     self._wake.wait(timeout=max(due - monotonic(), 0.001) if waits_for_clock else None)
                 if self._closed:
                     return
@@ -116,7 +108,7 @@ class Player:
     def _run(self, task: _Task) -> Shown | None:
         index, config, long = task
         if long:
-            settled = self._runner.run(index, config, lambda: self._redo or self._playing or self._closed, long=True)
+            settled = self._runner.run(index, config, lambda: self._redo or self.playing or self._closed, long=True)
             self._settle = settled is None
             return settled
         shown = self._runner.run(index, config, lambda: self._closed)
@@ -125,7 +117,7 @@ class Player:
 
     def _fail(self, index: int, error: Exception) -> None:
         """Report the error and stop playing; the next request continues."""
-        self._playing, self._settle = False, False
+        self.playing, self._settle = False, False
         self._runner.forget()
         self.on_error(index, error)
         self.on_state()
@@ -135,20 +127,20 @@ class Player:
         first, last = self.scans.bounds()
         if last < first:
             return None
-        if self._playing and not self._redo and monotonic() >= due:
+        if self.playing and not self._redo and monotonic() >= due:
             following = last if self.scans.live else self._target + 1
             if following > last:
-                self._playing = False
+                self.playing = False
                 self.on_state()
             elif following != self._target or self.shown is None:
                 self._target, self._redo = following, True
         if not self._redo:
-            idle = self._settle and not self._playing
+            idle = self._settle and not self.playing
             more = self.shown is not None and self.shown.past < self._target - first
-            return (self._target, self._config, True) if idle and more else None
+            return (self._target, self.config, True) if idle and more else None
         self._redo = False
         self._target = min(max(self._target, first), last)
-        return self._target, self._config, False
+        return self._target, self.config, False
 
 
 def _pause_between(earlier: Shown | None, later: Shown) -> float:

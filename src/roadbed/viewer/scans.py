@@ -43,8 +43,7 @@ class LiveScans:
     def __init__(self, source: Iterable[Scan], arrived: Callable[[], None], keep: int = 60) -> None:
         self.sequential = bool(getattr(source, "sequential", True))
         self._source, self._arrived, self._keep = source, arrived, keep
-        self._scans: OrderedDict[int, Scan] = OrderedDict()
-        self._arrivals: OrderedDict[int, float] = OrderedDict()
+        self._scans: OrderedDict[int, tuple[Scan, float]] = OrderedDict()  # with its time of arrival
         self._shown, self._last_shown = 0, -1
         self._lock = threading.Lock()
         self._closed = threading.Event()
@@ -58,10 +57,9 @@ class LiveScans:
                 if self._closed.is_set():
                     return
                 with self._lock:
-                    self._scans[index], self._arrivals[index] = scan, monotonic()
+                    self._scans[index] = scan, monotonic()
                     while len(self._scans) > self._keep:
                         self._scans.popitem(last=False)
-                        self._arrivals.popitem(last=False)
                 self._arrived()
         except Exception as error:  # shown in the page by the player
             self._failure = error
@@ -79,17 +77,17 @@ class LiveScans:
         with self._lock:
             if index not in self._scans:
                 raise InputError(f"live scan {index}: no longer kept, only the newest {self._keep} are")
-            return self._scans[index]
+            return self._scans[index][0]
 
     def rate_text(self, index: int) -> str:
         """Rate of the source, latency of scan `index`, and number of skipped scans, as text."""
         with self._lock:
             self._shown += index > self._last_shown
             self._last_shown = max(index, self._last_shown)
-            first, last = next(iter(self._arrivals)), next(reversed(self._arrivals))
-            seconds = self._arrivals[last] - self._arrivals[first]
+            first, last = next(iter(self._scans)), next(reversed(self._scans))
+            seconds = self._scans[last][1] - self._scans[first][1]
             rate = (last - first) / seconds if seconds > 0 else 0.0
-            behind = monotonic() - self._arrivals[index] if index in self._arrivals else float("nan")
+            behind = monotonic() - self._scans[index][1] if index in self._scans else float("nan")
             skipped = self._last_shown + 1 - self._shown
         return f"live: {rate:.1f} Hz, latency {1e3 * behind:.0f} ms, {skipped} of {last + 1} scans skipped"
 

@@ -143,7 +143,7 @@ def test_ouster_packets_with_metadata_in_the_bag_or_next_to_it(real_data, tmp_pa
             np.testing.assert_array_equal(found.point_time, scan.point_time)
             assert found.time == pytest.approx(scan.time + 0.1 * k, abs=1e-3)
         np.testing.assert_array_equal(source[-1].points, scan.points)
-        assert source.recorded_at(1) == pytest.approx(1e9 * (packets[-1][0] + 0.1), abs=1000)
+        assert source.scans.recorded_at(1) == pytest.approx(1e9 * (packets[-1][0] + 0.1), abs=1000)
 
 
 def test_hesai_packets_give_the_scan_of_a_capture(tmp_path, kind):
@@ -202,8 +202,8 @@ def test_clouds_come_before_packets_unless_a_topic_is_named(real_data, tmp_path,
     assert len(packed[0]) > 10_000
     both = roadbed.open(path, topic="/points,/velodyne_packets")
     assert [len(scan) for scan in both] == [4, len(packed[0])]
-    assert both.cloud(0).width == 4
-    assert both.cloud(1) is None
+    assert both.scans.cloud(0).width == 4
+    assert both.scans.cloud(1) is None
 
 
 def test_messages_that_are_no_packets_are_refused_with_one_line(tmp_path):

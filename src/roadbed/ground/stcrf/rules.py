@@ -12,6 +12,10 @@ from roadbed.ground.stcrf.model import LOW_ISOLATED_DEPTH, LOW_OUTLIER_DEPTH
 _USE_SURROUNDINGS: tuple[GroundRule, ...] = (
     "pillars", "pillars_around", "clear", "smooth", "foot_by_ratio", "foot_by_support", "vote",
 )  # fmt: skip
+_SWITCHES: tuple[GroundRule, ...] = (
+    "pillars", "pillars_around", "smooth", "foot_by_ratio", "foot_by_support", "banks", "steep_banks", "open_ground",
+    "vote",
+)  # fmt: skip
 _NO_OUTLIER = 100.0  # m, deeper than any point
 
 
@@ -52,13 +56,5 @@ class LabelRules(NamedTuple):
             highest=f(labels.highest if ground.uses("clear") else labels.threshold),
             clearance=f(config.vehicle.clearance),
             smooth_threshold=f(labels.smooth_threshold),
-            pillars=ground.uses("pillars"),
-            pillars_around=ground.uses("pillars_around"),
-            smooth=ground.uses("smooth"),
-            foot_by_ratio=ground.uses("foot_by_ratio"),
-            foot_by_support=ground.uses("foot_by_support"),
-            banks=ground.uses("banks"),
-            steep_banks=ground.uses("steep_banks"),
-            open_ground=ground.uses("open_ground"),
-            vote=ground.uses("vote"),
+            **{rule: ground.uses(rule) for rule in _SWITCHES},
         )

@@ -113,18 +113,15 @@ class VarianceDevice:
     def frame(self, points: Any) -> FrameOutput:
         timings: dict[str, float] = {}
         with timed(timings, "upload"):
-            self._reallocate_outputs()
+            # New host arrays for the results: the caller owns those of the last frame.
+            new = self.backend.reallocated([*self._per_point, self._cell_statistics, self._cells])
+            *self._per_point, self._cell_statistics, self._cells = new
             self.queue(points)
         with timed(timings, "device"):
             self.fetch()
         label, probability, height = (output.host[0, : int(points.shape[0])] for output in self._per_point)
         cells = VarianceCells(self.grid, self._occupied_cells())
         return FrameOutput(label, probability, height, timings=timings, cells=cells)
-
-    def _reallocate_outputs(self) -> None:
-        """New host arrays for the results: the caller owns those of the last frame."""
-        new = self.backend.reallocated([*self._per_point, self._cell_statistics, self._cells])
-        *self._per_point, self._cell_statistics, self._cells = new
 
     def _occupied_cells(self) -> OccupiedCells:
         listed = slice(int(self._occupied.host[0, 0]))

@@ -12,7 +12,6 @@ from roadbed.config.occupancy import FusionConfig
 from roadbed.core.geometry import Float32
 from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Observation, Reports
-from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse_cpu import fuse_cells, unite
 from roadbed.occupancy.fusion.model import DEMPSTER, INDEPENDENT, LINEAR, LOGARITHMIC
 from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
@@ -47,30 +46,22 @@ def _united(surface: NDArray[np.uint16]) -> NDArray[np.uint16]:
     return together
 
 
-class Fusion:
+class Fusion(ObservedGrids[Float32]):
     """Fuses the reports of a step with the last observedness of silent sensors."""
 
     def __init__(self, spacing: float, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        self.config = config or FusionConfig()
+        super().__init__(config or FusionConfig())
         self.spacing, self.clip = spacing, clip
-        self._observed: ObservedGrids[Float32] = ObservedGrids(self.config)
-
-    def forget(self) -> None:
-        self._observed.forget()
-
-    def move(self, motion: GridMotion) -> None:
-        """The grid has moved; what was observed stays where it is in the world."""
-        self._observed.move(motion)
 
     def __call__(self, time: float, reports: Reports) -> Observation:
         """All sensors together: those that report now, and the silent ones."""
-        reliability = [self._observed.reliability(sensor) for sensor in reports.sensors]
+        reliability = [self.reliability(sensor) for sensor in reports.sensors]
         layers = reports.probability, reports.observedness
         probability, observedness = fuse(*layers, reliability, self.config.rule, self.clip)
-        for factor, item in self._observed.silent(time, reports.sensors):
+        for factor, item in self.silent(time, reports.sensors):
             observedness = 1 - (1 - observedness) * (1 - np.float32(factor) * self._moved(item))
         for sensor, grid in zip(reports.sensors, reports.observedness):
-            self._observed.store(time, sensor, grid)
+            self.store(time, sensor, grid)
         return Observation(probability, observedness, _united(reports.surface))
 
     def _moved(self, item: ObservedGrid[Float32]) -> Float32:

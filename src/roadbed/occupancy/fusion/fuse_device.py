@@ -7,7 +7,6 @@ import numpy as np
 
 from roadbed.config.occupancy import FusionConfig
 from roadbed.occupancy.arrays import Cells, Observation, Reports
-from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.fusion.fuse import RULES
 from roadbed.occupancy.fusion.observed_grids import ObservedGrid, ObservedGrids
 from roadbed.occupancy.fusion.program import FUSE, FUSION_STEP, SENSOR_PART
@@ -18,13 +17,15 @@ from roadbed.runtime.graphs import CommandGraph, Launch
 from roadbed.runtime.packed_outputs import PackedOutputs
 
 
-class FusionDevice:
-    """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step."""
+class FusionDevice(ObservedGrids[int]):
+    """`fuse.Fusion` on a device; its result lies in buffers that are used again in the next step.
+
+    The grid of a sensor is its index in `_layers`.
+    """
 
     def __init__(self, backend: Backend, cells: Cells, config: FusionConfig | None = None, clip: float = 0.05) -> None:
-        self.backend, self.cells, self.config = backend, cells, config or FusionConfig()
-        self.clip = clip
-        self._observed: ObservedGrids[int] = ObservedGrids(self.config)  # by their index in `_grids`
+        super().__init__(config or FusionConfig())
+        self.backend, self.cells, self.clip = backend, cells, clip
         self._program = backend.build(FUSE)
         size = cells.rows * cells.columns
         kinds = {"observation": np.float32, "observedness": np.float32, "surface": np.uint16}
@@ -33,36 +34,24 @@ class FusionDevice:
         self._step = backend.staging_buffer(FUSION_STEP.itemsize)
         self._sent: tuple = ()  # the reporting sensors and their grids that the kernel knows of
         self._capacity = 0  # sensors
-        self._grids: Any = None  # (capacity, rows, columns) float32
+        self._layers: Any = None  # (capacity, rows, columns) float32
         self._reserve(1)
 
-    def forget(self) -> None:
-        self._observed.forget()
-
-    def move(self, motion: GridMotion) -> None:
-        """The grid has moved; what was observed stays where it is in the world."""
-        self._observed.move(motion)
-
-    def __call__(self, time: float, reports: Reports) -> Observation:
-        """All sensors together: those that report now, and the silent ones."""
-        self.prepare(time, reports).run()
-        return self.fused
-
     def prepare(self, time: float, reports: Reports) -> CommandGraph:
-        """The graph that fuses them; its result lies in `fused`."""
-        silent, sensors = self._observed.silent(time, reports.sensors), reports.sensors
+        """The graph that fuses all sensors, those that report now and the silent ones; its result lies in `fused`."""
+        silent, sensors = self.silent(time, reports.sensors), reports.sensors
         grids = self._grid_indices(sensors)
         if silent or self._sent != (sensors, grids):
             self._send(sensors, grids, silent)
         for sensor, grid in zip(sensors, grids):
-            self._observed.store(time, sensor, grid)
+            self.store(time, sensor, grid)
         return self._graph(reports)
 
     def _send(self, sensors: tuple[str, ...], grids: list[int], silent: list[tuple[float, ObservedGrid[int]]]) -> None:
         """Send who reports and who is silent; not needed while the same sensors report every time."""
         self._sent = () if silent else (sensors, grids)
         parts = np.zeros(self._capacity, SENSOR_PART)
-        parts["reliability"][: len(sensors)] = [self._observed.reliability(sensor) for sensor in sensors]
+        parts["reliability"][: len(sensors)] = [self.reliability(sensor) for sensor in sensors]
         parts["grid"][: len(sensors)] = grids
         for k, (fading, item) in enumerate(silent, start=len(sensors)):
             parts[k] = (1.0, item.grid, fading, *self._motion(item))
@@ -80,7 +69,7 @@ class FusionDevice:
 
     def _grid_indices(self, sensors: tuple[str, ...]) -> list[int]:
         """Where each sensor's observedness is kept: where its last one is, else in a free grid."""
-        known, taken = [self._observed.grid_of(sensor) for sensor in sensors], self._observed.grids()
+        known, taken = [self.grid_of(sensor) for sensor in sensors], self.grids()
         self._reserve(len(taken) + known.count(None))
         free = (index for index in range(self._capacity) if index not in taken)
         return [next(free) if index is None else index for index in known]
@@ -93,10 +82,10 @@ class FusionDevice:
         capacity = max(sensors, 2 * self._capacity)
         grids = backend.zeros(capacity * size, np.float32)
         if self._capacity:
-            step = primitives.copy(self._grids, grids, self._capacity * size)
+            step = primitives.copy(self._layers, grids, self._capacity * size)
             backend.graph(primitives.build(backend), [step]).run()
             backend.finish()  # before the old grids are dropped
-        self._grids, self._capacity = grids, capacity
+        self._layers, self._capacity = grids, capacity
         self._parts = backend.staging_buffer(capacity * SENSOR_PART.itemsize)
         self._recorded: tuple | None = None
         self._sent = ()
@@ -110,5 +99,5 @@ class FusionDevice:
     def launch(self, reports: Reports) -> Launch:
         """The kernel that fuses them, after `prepare`."""
         groups = groups_over(self.backend, self.cells.rows * self.cells.columns)
-        arguments = (self._step, self._parts, *reports[1:], self._grids, *self.fused)
+        arguments = (self._step, self._parts, *reports[1:], self._layers, *self.fused)
         return Launch("fuse_cells", groups, GROUP, arguments, phase="fuse", program=self._program)

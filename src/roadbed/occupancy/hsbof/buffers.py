@@ -2,7 +2,7 @@
 """The filter's memory on a device: what an observation is read from, and the state that stays there."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -29,16 +29,6 @@ class ObservationBuffers:
     surface: Any  # uint16
     label: Any  # int32
     velocity: Any  # float32 (components, 2)
-
-    @classmethod
-    def zeros(cls, backend: Backend, cells: int) -> Self:
-        zeros = backend.zeros
-        # Connected hits do not touch: of four cells at most one begins a component.
-        components = cells // 4 + cells // 2 + 2
-        return cls(
-            zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16), zeros(cells, np.int32),
-            zeros((components, 2), np.float32),
-        )  # fmt: skip
 
 
 class FilterBuffers:

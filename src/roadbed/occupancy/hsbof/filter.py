@@ -10,7 +10,6 @@ import math
 import numpy as np
 
 from roadbed.config.occupancy import OccupancyConfig
-from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.kernels.parallel import parallel_for
 from roadbed.occupancy.arrays import CHUNK, Cells, Observation
@@ -73,12 +72,6 @@ class Hsbof:
         """Memory of the filter's arrays."""
         own = cells * (11 * 4 + 2 * 4 + 5 * 4 + 4 + 2) + particles * (3 * 9 * 4 + 8)
         return own + Registration.bytes_needed(cells)
-
-    @property
-    def unknown(self) -> Float32:
-        """U, (rows, columns)."""
-        m = self.masses
-        return np.maximum(1 - m.static - m.dynamic - m.free, 0, dtype=np.float32)
 
     def forget(self) -> None:
         """Everything becomes unknown, and the random numbers begin again."""

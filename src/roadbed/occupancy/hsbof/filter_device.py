@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.geometry import Float32
 from roadbed.occupancy.arrays import Cells
 from roadbed.occupancy.engine import GridMotion
@@ -44,19 +43,18 @@ class HsbofDevice:
         backend: Backend,
         shape: tuple[int, int],
         spacing: float,
-        model: FilterModel | None = None,
-        seed: int = 0,
-        given: ObservationBuffers | None = None,
+        model: FilterModel,
+        seed: int,
+        given: ObservationBuffers,
         group: int = GROUP,
     ) -> None:
-        self.backend, self.model, self.seed = backend, model or FilterModel.of(OccupancyConfig()), seed
+        self.backend, self.model, self.seed, self._given = backend, model, seed, given
         self.cells = Cells(*shape, spacing)
         self.size, self.capacity = shape[0] * shape[1], self.model.particles
         self.births = self.model.births
         check_memory(backend, self.size, self.model)
         self._group = group  # work-items per work-group, a power of two
         self._buffers = FilterBuffers(backend, self.size, self.capacity, self.births, self._group)
-        self._given = given or ObservationBuffers.zeros(backend, self.size)
         self._arguments = ArgumentStruct(STEP, 1)
         self._motion_rules: tuple[float, ...] = ()
         self._known_rules = math.nan, True  # the time step and `layered` that they are for
@@ -118,7 +116,7 @@ class HsbofDevice:
         """One step, in the paper's order; each phase is named as the CPU's."""
         b, g, step = self._buffers, self._given, self._buffers.step
         capacity, births, size = np.int32(self.capacity), np.int32(self.births), self.size
-        order, sorted_cells, sorting = self._sorting()
+        sorting, sorted_cells, order = b.sort.launches(b.cells, b.order, self.capacity)
 
         def phase(name: str, *launches: tuple[Any, ...]) -> Iterator[Launch]:
             for kernel, count, *arguments in launches:
@@ -132,7 +130,7 @@ class HsbofDevice:
             yield Launch("start_draw", 1, self._group, arguments, phase=name)
 
         yield from phase("propagate_particles", ("propagate", capacity, step, b.particles, b.cells, capacity))
-        yield from sorting
+        yield from (replace(one, phase="reorder_particles", program=self._primitives) for one in sorting)
         gather = ("gather", capacity, step, order, sorted_cells, b.particles, b.sorted, b.runs, capacity)
         yield from phase("reorder_particles", gather)
         yield from phase("propagate_priors", ("propagate_priors", size, step, b.layers, b.prior))
@@ -177,12 +175,6 @@ class HsbofDevice:
         yield Launch("drop_mass_without_particles", b.sum_groups, self._group, lost, phase="normalise")
         copied = (step, b.source, b.cells, b.drawn, b.layers, b.sorted, b.born, b.particles, capacity)
         yield from phase("normalise", ("normalise", capacity, *copied))
-
-    def _sorting(self) -> tuple[Any, Any, list[Launch]]:
-        """Where the sorted order and its cells will lie, and the launches."""
-        launches, cells, order = self._buffers.sort.launches(self._buffers.cells, self._buffers.order, self.capacity)
-        named = [replace(one, phase="reorder_particles", program=self._primitives) for one in launches]
-        return order, cells, named
 
     def _forget_launches(self) -> Iterator[Launch]:
         b, size = self._buffers, self.size

@@ -27,10 +27,7 @@ _MOST_GRAPHS = 16  # recorded at a time
 
 
 class ObserveDevice:
-    """`observer(given)` queues the observation of a scan; nothing returns to the host.
-
-    `prepare` returns the reports and the graph that computes them.
-    """
+    """`prepare` returns the reports of a scan and the graph that computes them; nothing returns to the host."""
 
     def __init__(self, backend: Backend, config: Config, grid: Grid) -> None:
         self.backend, self.config, self._cells = backend, config, grid.size
@@ -40,11 +37,6 @@ class ObserveDevice:
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by `SensorModel.kind`
         self._elsewhere = backend.zeros(1, np.float32)  # placeholder for layers that kernels read by address
         self._graphs: dict[tuple, tuple[CommandGraph, tuple]] = {}  # with the caller's buffers that they read
-
-    def __call__(self, given: OccupancyInput) -> Reports:
-        reports, graph = self.prepare(given)
-        graph.run()
-        return reports
 
     def prepare(self, given: OccupancyInput) -> tuple[Reports, CommandGraph]:
         views = given.sensors

@@ -24,7 +24,7 @@ from roadbed.core.errors import InputError
 from roadbed.io.atomic import write_file
 from roadbed.io.files import read_text
 from roadbed.outputs.report import charts
-from roadbed.outputs.report.recorder import FrameRecord, ReportImage, RunRecorder
+from roadbed.outputs.report.recorder import ReportImage, RunRecorder
 
 _TITLE = re.compile(r"<title>(.*) - Roadbed</title>")
 _SLIDES = re.compile(r'<script type="application/json" id="slides">(.*?)</script>', re.DOTALL)
@@ -107,10 +107,11 @@ def _tiles(run: RunRecorder) -> list[tuple[str, str]]:
 
 def _slider(run: RunRecorder) -> str:
     frames = [run.frames[index] for index in run.slides]
-    slides = [
-        {"index": frame.index, "image": data_url(run.slides[frame.index], "webp"), "text": _slide_text(frame)}
-        for frame in frames
-    ]
+    slides = []
+    for frame in frames:
+        score = f", F1 {percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
+        image = data_url(run.slides[frame.index], "webp")
+        slides.append({"index": frame.index, "image": image, "text": f"frame {frame.index}{score}"})
     busiest = max(range(len(slides)), key=lambda i: frames[i].objects or 0, default=0)
     return slider(slides, busiest, slide_key(run))
 
@@ -131,11 +132,6 @@ def slider(slides: Sequence[Mapping[str, Any]], first: int, key: str, wipe: str 
 <script type="application/json" id="slides">{data}</script>"""
 
 
-def _slide_text(frame: FrameRecord) -> str:
-    score = f", F1 {percent(frame.scores['F1'])}" if "F1" in frame.scores else ""
-    return f"frame {frame.index}{score}"
-
-
 def slide_key(run: RunRecorder) -> str:
     from roadbed.outputs.images import palette
 
@@ -150,7 +146,7 @@ def _timings(run: RunRecorder) -> str:
     stages = run.stages()
     if not stages:
         return "<p>No timings were taken.</p>"
-    steady = {stage: run.steady_milliseconds(stage) for stage in stages}
+    steady = {stage: run.milliseconds(stage, run.measured()) for stage in stages}
     if len(stages) > 1:
         steady["all"] = np.sum([*steady.values()], axis=0)
     rows = [

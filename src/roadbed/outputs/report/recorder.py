@@ -3,7 +3,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -98,21 +98,17 @@ class RunRecorder:
     def stages(self) -> list[str]:
         return list(dict.fromkeys(stage for frame in self.frames for stage in frame.seconds))
 
-    def milliseconds(self, stage: str) -> NDArray[np.float64]:
-        """Of one stage, per frame; 0 where it did not run."""
-        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.frames])
+    def milliseconds(self, stage: str, frames: Sequence[FrameRecord] | None = None) -> NDArray[np.float64]:
+        """Of one stage, per frame, by default of all frames; 0 where it did not run."""
+        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in frames or self.frames])
 
     def measured(self) -> list[FrameRecord]:
         """Frames whose times count: those without warm-up, unless there are no others."""
         return [frame for frame in self.frames if not frame.warming] or self.frames
 
-    def steady_milliseconds(self, stage: str) -> NDArray[np.float64]:
-        """Of one stage, per measured frame."""
-        return np.array([1e3 * frame.seconds.get(stage, 0.0) for frame in self.measured()])
-
     def median_ms(self) -> dict[str, float]:
         """The median of each stage over the measured frames."""
-        return {stage: round(float(np.median(self.steady_milliseconds(stage))), 3) for stage in self.stages()}
+        return {stage: round(float(np.median(self.milliseconds(stage, self.measured()))), 3) for stage in self.stages()}
 
     def mean_scores(self) -> dict[str, float]:
         """Averages over the frames that have truth; NaN for a measure that no frame has."""

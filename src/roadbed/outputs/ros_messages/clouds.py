@@ -10,20 +10,10 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
-from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.transforms import frame_name, stamp_seconds
-from roadbed.sources.fields import scan_from_fields
 
 _DATATYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}
 # PointCloud2 has no 64-bit integers, half floats or booleans: the next type that holds every value or nearly so.
 _WIDENED = {"i8": "f8", "u8": "f8", "f2": "f4", "b1": "u1"}
-
-
-def scan_of_cloud(message: Any, where: str) -> Scan:
-    """A scan with every field of the cloud; its sensor is the cloud's frame, its time the stamp."""
-    frame = frame_name(str(message.header.frame_id))
-    fields = cloud_fields(message, where)
-    return scan_from_fields(fields, where, time=stamp_seconds(message.header.stamp), sensor=frame or "lidar")
 
 
 def packed(columns: Mapping[str, NDArray]) -> NDArray:

@@ -65,9 +65,7 @@ def _houses(seed: int) -> Iterator[o.SceneObject]:
 def _street_furniture(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 2, side + 1)
-        x = _FIRST
-        while x < _LAST:
-            x += rng.uniform(9.0, 16.0) / max(density, 0.05)
+        for x in o.strewn(rng, _FIRST, _LAST, (9.0, 16.0), max(density, 0.05)):
             if _to_side_street(x) < _SIDE_STREET + 2.0 or abs(x - _BRIDGE) < 6.0:
                 continue
             kind = rng.uniform()
@@ -85,9 +83,7 @@ def _street_furniture(seed: int, density: float) -> Iterator[o.SceneObject]:
 def _parked(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 3, side + 1)
-        x = _FIRST
-        while x < _LAST:
-            x += rng.uniform(5.4, 7.0)
+        for x in o.strewn(rng, _FIRST, _LAST, (5.4, 7.0), 1.0):
             if rng.bernoulli(0.6 * min(density, 1.5)) and _to_side_street(x) > _SIDE_STREET + 4.0:
                 heading = pi if side > 0 else 0.0
                 path = Roadside(x, side * (4.45 + rng.uniform(-0.08, 0.08)), heading)
@@ -120,9 +116,7 @@ def _people(seed: int, density: float) -> Iterator[o.SceneObject]:
         yield o.pedestrian(Along(_WALL[0], -8.6, Pace(1.3)))
     for side in (1, -1):
         rng = RandomStream(seed, 5, side + 1)
-        x = _FIRST
-        while density > 0 and x < _LAST:
-            x += rng.uniform(10.0, 24.0) / density
+        for x in o.strewn(rng, _FIRST, _LAST, (10.0, 24.0), density):
             offset, height = side * rng.uniform(7.9, 8.4), rng.uniform(1.5, 1.9)
             pace = Pace(rng.uniform(1.0, 1.6))
             if rng.bernoulli(0.2):

@@ -45,9 +45,7 @@ def _rails() -> list[o.SceneObject]:
 def _verges(seed: int, density: float) -> Iterator[o.SceneObject]:
     for side in (1, -1):
         rng = RandomStream(seed, 21, side + 1)
-        x = _FIRST
-        while density > 0 and x < _LAST:
-            x += rng.uniform(5.0, 14.0) / density
+        for x in o.strewn(rng, _FIRST, _LAST, (5.0, 14.0), density):
             if rng.bernoulli(0.7):
                 yield o.tree(Roadside(x, side * rng.uniform(22.0, 45.0)), rng.uniform(5.0, 10.0))
             else:

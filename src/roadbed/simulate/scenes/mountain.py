@@ -52,9 +52,7 @@ def _verges(seed: int, density: float) -> Iterator[o.SceneObject]:
     """Trees, bushes and rocks on both slopes."""
     for side in (1, -1):
         rng = RandomStream(seed, 11, side + 1)
-        x = _FIRST
-        while density > 0 and x < _LAST:
-            x += rng.uniform(2.0, 6.0) / density
+        for x in o.strewn(rng, _FIRST, _LAST, (2.0, 6.0), density):
             offset, kind = side * rng.uniform(6.5, 40.0), rng.uniform()
             if _in_tunnel(x) and abs(offset) < 9.0:
                 continue

@@ -33,9 +33,7 @@ def offroad(seed: int, density: float) -> Scene:
     found: list[o.SceneObject] = []
     if density > 0:
         found += [o.pedestrian(Along(20.0, 3.0, Pace(1.2))), o.wall(Roadside(60.0, -14.0, 0.3), 12.0, 1.2)]
-    x = _FIRST
-    while density > 0 and x < _LAST:
-        x += rng.uniform(0.6, 2.2) / density
+    for x in o.strewn(rng, _FIRST, _LAST, (0.6, 2.2), density):
         offset = rng.uniform(3.6, 60.0) * (1 if rng.bernoulli(0.5) else -1)
         kind = rng.uniform()
         if kind < 0.3 and abs(offset) > 5.0:

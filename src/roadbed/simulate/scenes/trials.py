@@ -20,9 +20,7 @@ def low_obstacles(seed: int, density: float) -> Scene:
     )
     rng = RandomStream(seed, 51)
     found: list[o.SceneObject] = []
-    x = -40.0
-    while density > 0 and x < speed * duration + 60.0:
-        x += rng.uniform(3.0, 6.0) / density
+    for x in o.strewn(rng, -40.0, speed * duration + 60.0, (3.0, 6.0), density):
         offset = rng.uniform(2.2, 7.2) * (1 if rng.bernoulli(0.5) else -1)
         path = Roadside(x, offset, rng.uniform(0.0, pi))
         kind, height = int(rng.uniform(0.0, 4.0)), rng.uniform(0.2, 0.4)

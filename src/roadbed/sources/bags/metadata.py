@@ -14,6 +14,7 @@ from roadbed.io.files import check_regular, open_regular
 from roadbed.sources.bags.decompression import DecompressionBudget, check_qos
 
 _Count = Annotated[int, Field(ge=0, lt=2**63)]
+_Time = Annotated[int, Field(gt=-(2**63), lt=2**63)]
 _PIECE = 1 << 20
 
 
@@ -34,22 +35,14 @@ class _CountedTopic(_Checked):
     topic_metadata: _Topic
 
 
-class _Duration(_Checked):
-    nanoseconds: _Count
-
-
-class _Start(_Checked):
-    nanoseconds_since_epoch: Annotated[int, Field(gt=-(2**63), lt=2**63)]
-
-
 class Metadata(_Checked):
     """The used part of metadata.yaml."""
 
     version: int
     storage_identifier: str
     relative_file_paths: list[str]
-    duration: _Duration
-    starting_time: _Start
+    duration: dict[str, _Count]
+    starting_time: dict[str, _Time]
     message_count: _Count
     topics_with_message_count: list[_CountedTopic]
     compression_format: str = ""

@@ -19,6 +19,7 @@ from roadbed.sources.bags.transforms import (
     RESULTS,
     SCAN_TYPES,
     BagPoses,
+    comma_list,
 )
 from roadbed.sources.poses import Trajectory, given_poses
 from roadbed.sources.source import Source
@@ -51,11 +52,12 @@ class RosbagSource(Source):
         super().__init__(location, **options)
         self._reader = _open_reader(Path(self.path))
         self._close = weakref.finalize(self, self._reader.close)
+        self.is_ros1 = self._reader.is_ros1
         self.topics = self._choose_topics()
-        self._scans = self._find_scans()
+        self.scans = self._find_scans()  # with what they come from
         self._poses, self._file = self._find_poses(), given_poses(self.options, self)
         self._transforms = self._poses or BagPoses(self._reader, None)
-        known = [self._trajectory(frame) for frame in self._scans.frames()]  # of every sensor, for complete diagnostics
+        known = [self._trajectory(frame) for frame in self.scans.frames()]  # of every sensor, for complete diagnostics
         self.sequential = known.count(None) < len(known)
 
     @property
@@ -71,7 +73,7 @@ class RosbagSource(Source):
             "topics": [{"name": name, "type": kind, "messages": n} for (name, kind), n in sorted(topics.items())],
             "topic": self.topic,
             "odometry": (self._poses.topic or "/tf") if self._poses is not None and self.sequential else None,
-            "frames": sorted(set(self._scans.frames())),
+            "frames": sorted(set(self.scans.frames())),
             "transforms": self._transforms.listed(),
         }
 
@@ -85,30 +87,17 @@ class RosbagSource(Source):
         self._close()
 
     def __len__(self) -> int:
-        return len(self._scans)
+        return len(self.scans)
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
-        return self._placed(index, self._scans[index])
+        return self._placed(index, self.scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
-        return starmap(self._placed, enumerate(self._scans))
-
-    @property
-    def is_ros1(self) -> bool:
-        return self._reader.is_ros1
+        return starmap(self._placed, enumerate(self.scans))
 
     def recorded(self) -> Iterator[tuple[Any, int, bytes]]:
         """Every message of the bag: connection, recording time (ns) and bytes, in order."""
         return self._reader.raw_messages(self._reader.connections)
-
-    def recorded_at(self, index: int) -> int:
-        """Recording time (ns) of scan `index`."""
-        return self._scans.recorded_at(index)
-
-    def cloud(self, index: int) -> Any:
-        """The PointCloud2 that scan `index` comes from; None where it comes from other messages."""
-        return self._scans.cloud(index)
 
     def _placed(self, index: int, found: tuple[int, Scan]) -> Scan:
         scan = found[1]
@@ -145,7 +134,7 @@ class RosbagSource(Source):
             if found:
                 several = "NAME, or of several sensors by ?topic=NAME,NAME"
                 return (self._only("topic", found, self._kinds(found), several),)
-        topics = _listed({f"{link.topic} ({link.msgtype})" for link in self._reader.connections})
+        topics = comma_list({f"{link.topic} ({link.msgtype})" for link in self._reader.connections})
         raise InputError(f"{self.path}: found no topic of PointCloud2, expected one; its topics: {topics}")
 
     def _kinds(self, topics: set[str]) -> str:
@@ -159,13 +148,13 @@ class RosbagSource(Source):
     def _only(self, option: str, found: set[str], kinds: str, choice: str) -> str:
         if len(found) > 1:
             raise InputError(
-                f"{self.path}: found several topics of {kinds} ({_listed(found)}); choose by ?{option}={choice}"
+                f"{self.path}: found several topics of {kinds} ({comma_list(found)}); choose by ?{option}={choice}"
             )
         return next(iter(found))
 
     def _check_named(self, option: str, name: str, found: set[str], kinds: str) -> str:
         if name not in found:
-            raise InputError(f"{self.path}: {option} {name!r}: expected a topic of {kinds}: {_listed(found)}")
+            raise InputError(f"{self.path}: {option} {name!r}: expected a topic of {kinds}: {comma_list(found)}")
         return name
 
     def _find_poses(self) -> BagPoses | None:
@@ -180,10 +169,6 @@ class RosbagSource(Source):
     def _trajectory(self, frame: str) -> Trajectory | None:
         """Of the sensor in this frame."""
         return self._poses.of(frame) if self._poses is not None else self._file
-
-
-def _listed(names: set[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
 
 
 def _open_reader(path: Path) -> "BagReader":

@@ -29,7 +29,7 @@ _OUSTER = "os_sensor"  # the frame of Ouster's driver; packets have no header
 _TEXT_TYPE = "std_msgs/msg/String"
 
 
-def scan_of_message(message: Any, where: str, recorded_ns: int, calibration: Any = None) -> Scan:
+def scan_of_message(message: Any, where: str, recorded_ns: int = 0, calibration: Any = None) -> Scan:
     """A scan with every field of the message; its sensor is the frame, its time the stamp or that of the packets."""
     sensor = _sensor(message)
     # Drivers without a clock write zero; then the recording time is used.
@@ -77,6 +77,7 @@ class ScanMessages:
         return self.recorded_at(index), self._scan(self._message(index), index, self.recorded_at(index))
 
     def recorded_at(self, index: int) -> int:
+        """Recording time (ns) of scan `index`."""
         if index >= len(self._stamps):
             raise InputError(f"{self._where}: found {len(self._stamps)} messages, expected {len(self)}")
         return self._stamps[index]

@@ -2,7 +2,7 @@
 """Poses in ROS messages: odometry, stamped poses, and the graph of transforms between frames; sensor poses of a bag."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -145,7 +145,7 @@ class BagPoses:
         if body and T_body_sensor is None:
             self.diagnostics.append(
                 f"no transform from {frame_name(body)} to {frame_name(frame)}, expected one in /tf_static "
-                f"(frames that exist: {_listed(self._fixed.frames)}): "
+                f"(frames that exist: {comma_list(self._fixed.frames)}): "
                 f"the poses of {self.topic} are used as the sensor's"
             )
         return trajectory if T_body_sensor is None else trajectory.of_sensor(T_body_sensor)
@@ -175,10 +175,10 @@ class BagPoses:
                 trajectory = make_trajectory([pose for _, pose in found], [time for time, _ in found], where)
                 return trajectory.of_sensor(T_child_sensor)
         if self._moving:
-            frames = _listed(sorted({name for edge in self._moving for name in edge}))
+            frames = comma_list({name for edge in self._moving for name in edge})
             self.diagnostics.append(
                 f"no transform from a moving frame of /tf ({frames}) to {frame_name(frame)} "
-                f"(fixed frames: {_listed(self._fixed.frames)}): every scan is processed on its own"
+                f"(fixed frames: {comma_list(self._fixed.frames)}): every scan is processed on its own"
             )
         return None
 
@@ -207,5 +207,5 @@ class BagPoses:
         return [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
 
 
-def _listed(names: list[str]) -> str:
-    return ", ".join(names) or "none"
+def comma_list(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -10,29 +10,18 @@ from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.io.files import read_text
-from roadbed.sources.formats.bin import RawSource, read_bin
-from roadbed.sources.formats.columns import KITTI
-from roadbed.sources.formats.files import cloud_files
+from roadbed.sources.formats.bin import KittiSource, read_bin
 from roadbed.sources.poses import Trajectory, given_poses, make_trajectory, read_calibration, read_table, read_times
 
 _EARTH_RADIUS_M = 6378137.0
 _OXTS_NUMBERS = 30
 
 
-class KittiRawSource(RawSource):
+class KittiRawSource(KittiSource):
     """A drive folder. The IMU calibration calib_imu_to_velo.txt is in the drive or in the day's folder."""
 
     name = "kitti-raw"
-    usual = KITTI
-
-    @classmethod
-    def matches(cls, location: str) -> bool:
-        return (Path(location) / "velodyne_points" / "data").is_dir()
-
-    def list_files(self, path: Path) -> list[Path]:
-        if not path.is_dir():
-            raise InputError(f"{path}: no such folder")
-        return cloud_files(path / "velodyne_points" / "data", self.suffixes)
+    folder = "velodyne_points/data"
 
     def attach(self) -> None:
         drive = Path(self.path)

@@ -12,26 +12,16 @@ from roadbed.core.geometry import Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
 from roadbed.sources.datasets.rig import on_rig, read_mounts
-from roadbed.sources.formats.bin import RawSource, label_file, read_bin
-from roadbed.sources.formats.columns import KITTI
-from roadbed.sources.formats.files import cloud_files, file_in
+from roadbed.sources.formats.bin import KittiSource, label_file, read_bin
+from roadbed.sources.formats.files import file_in
 from roadbed.sources.poses import Trajectory, read_calibration
 
 
-class SemanticKittiSource(RawSource):
+class SemanticKittiSource(KittiSource):
     """A sequence folder. With `Tr` in calib.txt the poses are those of the left camera and are converted."""
 
     name = "semantickitti"
-    usual = KITTI
-
-    @classmethod
-    def matches(cls, location: str) -> bool:
-        return (Path(location) / "velodyne").is_dir()
-
-    def list_files(self, path: Path) -> list[Path]:
-        if not path.is_dir():
-            raise InputError(f"{path}: no such folder")
-        return cloud_files(path / "velodyne", self.suffixes)
+    folder = "velodyne"
 
     def attach(self) -> None:
         super().attach()

@@ -23,7 +23,7 @@ from roadbed.sources.formats.columns import (
     given_layout,
     recognised_layout,
 )
-from roadbed.sources.formats.files import FileSource, scan_name
+from roadbed.sources.formats.files import FileSource, cloud_files, scan_name
 
 _TRIED_FILES = 8
 _USUAL_COLUMNS = (3, 4, 5, 6)
@@ -82,6 +82,22 @@ class RawSource(FileSource):
 
 def _unknown(path: Path, found: str) -> InputError:
     return InputError(f"{path}: columns: {found}; name them by ?columns=x,y,z,intensity (and ?dtype=, ?scale=)")
+
+
+class KittiSource(RawSource):
+    """The folder of a drive, whose scans lie in its subfolder `folder`."""
+
+    usual = KITTI
+    folder: ClassVar[str]
+
+    @classmethod
+    def matches(cls, location: str) -> bool:
+        return (Path(location) / cls.folder).is_dir()
+
+    def list_files(self, path: Path) -> list[Path]:
+        if not path.is_dir():
+            raise InputError(f"{path}: no such folder")
+        return cloud_files(path / self.folder, self.suffixes)
 
 
 class BinSource(RawSource):

@@ -30,7 +30,10 @@ class FileSource(Source):
     def __init__(self, location: str, **options: Any) -> None:
         super().__init__(location, **options)
         self.files = self.list_files(Path(self.path))
-        self._has_origin = _origin_option(self.options.get("origin"), self.path)
+        origin = self.options.get("origin")
+        if origin not in (None, "sensor", "none"):
+            raise InputError(f"{self.path}: origin: found {origin!r}, expected sensor or none")
+        self._has_origin = None if origin is None else origin == "sensor"  # of the points; None: it is not given
         self.attach()
         self.sequential = self.trajectory is not None or (len(self) > 1 and self.carries_pose(self.files[1]))
 
@@ -76,7 +79,6 @@ class FileSource(Source):
         return len(self.files)
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
         path = self.files[index]
         try:
             scan = self.read(path)
@@ -94,13 +96,6 @@ class FileSource(Source):
                 time = float(self.trajectory.times[index])
         has_origin = scan.has_origin if self._has_origin is None else self._has_origin
         return replace(scan, name=scan_name(path), time=time, T_world_sensor=pose, has_origin=has_origin)
-
-
-def _origin_option(value: str | None, path: str) -> bool | None:
-    """Whether a sensor was at the origin of the points, as the option `origin` says; None: it is not given."""
-    if value not in (None, "sensor", "none"):
-        raise InputError(f"{path}: origin: found {value!r}, expected sensor or none")
-    return None if value is None else value == "sensor"
 
 
 def _check_sensor_frame(path: Path, pose: Pose | None) -> None:

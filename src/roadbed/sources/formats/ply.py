@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """PLY files, ascii and binary of both byte orders: every property of the vertices; other elements are skipped."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +45,6 @@ class Property:
     name: str
     dtype: np.dtype
     length_dtype: np.dtype | None = None  # of a list; None: a single number
-
-    @property
-    def byte_order(self) -> Literal["big", "little"]:
-        return "big" if self.length_dtype is not None and self.length_dtype.str[0] == ">" else "little"
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ def _parse_header(raw: bytes, where: str) -> tuple[str, list[Element], int]:
             continue
         if words[0] == "format" and len(words) == 3 and words[1] in _BYTE_ORDERS:
             data = words[1]
-        elif words[0] == "element" and len(words) == 3 and _is_count(words[2]):
+        elif words[0] == "element" and len(words) == 3 and re.fullmatch("[0-9]{1,18}", words[2]):
             elements.append(Element(words[1], int(words[2]), []))
         elif words[0] == "property" and elements and data:
             elements[-1].properties.append(_property(words, _BYTE_ORDERS[data], where))
@@ -119,10 +116,6 @@ def _parse_header(raw: bytes, where: str) -> tuple[str, list[Element], int]:
         if len(set(names)) < len(names):
             raise InputError(f"{where}: element {element.name}: found a property twice, expected each name once")
     return data, elements, line_end + 1
-
-
-def _is_count(word: str) -> bool:
-    return word.isascii() and word.isdigit() and len(word) <= 18
 
 
 def _property(words: list[str], order: str, where: str) -> Property:
@@ -168,7 +161,8 @@ def _skip_binary(body: memoryview, start: int, element: Element, where: str) -> 
             repeats = 1
             if item.length_dtype is not None:
                 length = body[start : start + item.length_dtype.itemsize]
-                repeats = int.from_bytes(length, item.byte_order, signed=item.length_dtype.kind == "i")
+                order: Any = "big" if item.length_dtype.str[0] == ">" else "little"
+                repeats = int.from_bytes(length, order, signed=item.length_dtype.kind == "i")
                 start += item.length_dtype.itemsize
             start += repeats * item.dtype.itemsize
             if repeats < 0 or start > len(body):

@@ -138,7 +138,7 @@ class PtxSource(Source):
         names = ("x", "y", "z", "intensity", "red", "green", "blue")[:width]
         blocks = parse_blocks(body, count, [(_FLOAT, 1)] * width, self.path)
         fields: dict[str, NDArray] = {name: block[:, 0] for name, block in zip(names, blocks)}
-        name = f"{Path(self.path).stem}_{range(len(self))[index]:06d}"
+        name = f"{Path(self.path).stem}_{index:06d}"
         return scan_from_fields(fields, self.path, T_world_sensor=pose, name=name)
 
     def _numbers(self, line: int, count: int) -> list[float]:

@@ -71,7 +71,6 @@ class OsfSource(Source):
         return len(self._messages)
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
         with foreign_errors(self.file, "OSF file"):
             message = self._messages[index]
             self._check(message.chunk)

@@ -64,7 +64,6 @@ class PcapSource(Source):
         return len(self._scans)
 
     def __getitem__(self, index: int) -> Scan:
-        index = range(len(self))[index]
         return self._placed(index, self._scans[index])
 
     def __iter__(self) -> Iterator[Scan]:
