@@ -2,7 +2,7 @@
 # mypy: ignore-errors
 """8-connected components of cells on a grid, numbered by their first cell."""
 
-from roadbed.kernels.jit import inlined, inner
+from roadbed.kernels.jit import inlined, merged
 from roadbed.kernels.numeric import max, min
 
 
@@ -15,7 +15,7 @@ def root_of(parent, cell):
     return cell
 
 
-@inner()
+@merged()
 def label_components(inside, label):
     """Write the component of each cell `inside`, else -1; both (rows, columns). Returns the number of components."""
     rows, columns = inside.shape

@@ -73,7 +73,7 @@ def _is_undercut(r, z, other_r, other_z):
     return other_r - r > model.GAP + model.GAP_GROWTH * r and z - r * other_z / other_r > model.BENEATH
 
 
-@inner()
+@merged()
 def _is_lone(own, c, directions, start, seen, most):
     """Whether no other return of direction c or the next ones is at the range and height of return `own` of c."""
     first = c - c % directions
@@ -104,7 +104,7 @@ def find_lone(first, last, directions, start, seen, most, lone, counts):
                 counts[1] += lone[b]
 
 
-@inner()
+@merged()
 def _mark_direction(n, ranges, heights, ignored, slope, marked, marked_before):
     """Compare the returns of one direction with each other; `marked` becomes 1 for those that cannot be ground.
 
@@ -130,7 +130,7 @@ def _mark_direction(n, ranges, heights, ignored, slope, marked, marked_before):
     _mark_undersides(n, ranges, heights, marked, marked_before)
 
 
-@inner()
+@merged()
 def _mark_far(n, ranges, heights, slope, marked):
     """Mark far returns below a steep step: two beams hit a car at bonnet and window, less steep than a wall."""
     for a in range(n):
@@ -159,7 +159,7 @@ def _mark_undersides(n, ranges, heights, marked, marked_before):
             marked[a] |= marked_before[b] & np.uint8(near)
 
 
-@inner()
+@merged()
 def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
     """Sort the returns of a direction by the slopes of their beams, lowest first.
 
@@ -185,7 +185,7 @@ def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
         done = end
 
 
-@inner()
+@merged()
 def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_order):
     """Mark returns on a wall whose next return is right above them, where beams are far apart.
 

@@ -77,8 +77,10 @@ def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_groun
             elif phase == MARK:
                 sparse = mean <= densest
                 most = MOST * (densest if sparse else layered)
-                lone = work.passed[:, 1].sum()
-                has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * work.passed[:, 0].sum()
+                passed = lone = 0
+                for k in range(chunks):
+                    passed, lone = passed + work.passed[k, 0], lone + work.passed[k, 1]
+                has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * passed
                 given = work.order, work.start, work.seen, work.lone, most, sparse, has_strays
                 mark_directions(first_cell, last_cell, *given, non_ground)
             elif phase == LIST_ROAD:

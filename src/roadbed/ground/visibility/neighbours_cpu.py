@@ -80,7 +80,7 @@ def release_road(first_cell, last_cell, level, order, start, seen, heads, next_e
                 )
 
 
-@inner()
+@merged()
 def list_non_ground(level, heads, next_entry, non_ground):
     """List all non-ground returns, for `grow_non_ground`; `heads` is all 0 before."""
     for i in range(level.shape[0]):
@@ -88,7 +88,7 @@ def list_non_ground(level, heads, next_entry, non_ground):
             _add_to_list(i, level, model.GROW, heads, next_entry)
 
 
-@inner()
+@merged()
 def grow_non_ground(first_point, last_point, level, heads, next_entry, non_ground):
     """Mark returns with enough non-ground neighbours at their height: the side of a car in one layer."""
     for i in range(first_point, last_point):

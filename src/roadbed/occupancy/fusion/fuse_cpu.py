@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U, max, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.fusion.model import DEMPSTER, FULL_CONFLICT, INDEPENDENT, LEAST_TOTAL, LINEAR, LOGARITHMIC
@@ -66,7 +66,7 @@ def _was_seen(observedness, begin, count):
     return some
 
 
-@inner(error_model="numpy")
+@merged()
 def _fuse_linearly(first, last, probability, observedness, reliability, clip, out_probability, out_observedness):
     """Linear opinion pool: means weighted by observedness, in blocks without branches that compile to vector code."""
     sums = scratch(_ROOM, np.float64)

@@ -8,7 +8,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.hsbof.masses_cpu import (
     bayes_update,
@@ -37,7 +37,7 @@ _BLOCK = 32  # cells
 _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 
-@njit(inline="always")
+@inlined()
 def mature_neighbour(maturity, row, column, radius, rules):
     """Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature."""
     full = rules.maturity_begin + rules.maturity_span
@@ -52,7 +52,7 @@ def mature_neighbour(maturity, row, column, radius, rules):
     return min(max((oldest - rules.maturity_begin) / rules.maturity_span, 0.0), 1.0)
 
 
-@njit(inline="always")
+@inlined()
 def maturity_around(prior, row, column, rules):
     """The same with a smaller radius where the cell was free for long: nothing static was overlooked there."""
     mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
@@ -62,7 +62,7 @@ def maturity_around(prior, row, column, rules):
     return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.free_radius, rules)
 
 
-@njit(inline="always")
+@inlined()
 def beside_mover(dynamic, row, column):
     """Whether several cells around one were dynamic: a hit there belongs to the same moving object."""
     rows, columns = dynamic.shape

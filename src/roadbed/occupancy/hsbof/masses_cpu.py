@@ -4,7 +4,7 @@
 Masses per cell: s static, d dynamic, e empty, u unknown = 1 - s - d - e; `born` is newborn dynamic mass.
 """
 
-from roadbed.kernels.jit import njit
+from roadbed.kernels.jit import inlined
 from roadbed.kernels.numeric import min
 from roadbed.occupancy.hsbof.model import (
     ARRIVAL_CEILING,
@@ -18,7 +18,7 @@ from roadbed.occupancy.hsbof.model import (
 from roadbed.occupancy.model import CLEAR, HIT, OBSERVED
 
 
-@njit(inline="always")
+@inlined()
 def forget_and_vacate(s, d, e, seen, rules):
     """P7, P8: unseen masses fade; dynamic mass has moved on with its particles and leaves a visible cell empty.
 
@@ -32,14 +32,14 @@ def forget_and_vacate(s, d, e, seen, rules):
     return s, e + rules.vacated * seen * d
 
 
-@njit(inline="always")
+@inlined()
 def limit_sum(s, e):
     """Static and empty mass, together not more than 1."""
     total = s + e
     return (s / total, e / total) if total > 1 else (s, e)
 
 
-@njit(inline="always")
+@inlined()
 def seen_free(seconds, p_z, seen, rules):
     """Seconds in which a cell was seen free, after the update."""
     if p_z > HIT:
@@ -49,7 +49,7 @@ def seen_free(seconds, p_z, seen, rules):
     return seconds
 
 
-@njit(inline="always")
+@inlined()
 def matured(q, s, p_z, seen, rules):
     """Seconds of static life of a cell after the update."""
     if p_z > HIT and s > MATURING:
@@ -59,7 +59,7 @@ def matured(q, s, p_z, seen, rules):
     return q
 
 
-@njit(inline="always")
+@inlined()
 def transit(s, e, mature, beside, rules):
     """P9: empty and static mass become static or newborn dynamic mass, more of it `beside` moving cells."""
     e_sd = rules.static_to_dynamic
@@ -71,14 +71,14 @@ def transit(s, e, mature, beside, rules):
     return s, e, born
 
 
-@njit(inline="always")
+@inlined()
 def claim(s, u, seen, tested, rules):
     """Unknown mass of a hit cell is static rather than what arrives there, but for the share that was `tested`."""
     claimed = rules.claimed * (1 - tested) * seen * u
     return s + claimed, u - claimed
 
 
-@njit(inline="always")
+@inlined()
 def compose(s, arriving, e, born, u, rules):
     """P10: static and arriving dynamic mass exclude each other; the other masses fill the rest."""
     if not rules.exclusive:
@@ -95,7 +95,7 @@ def compose(s, arriving, e, born, u, rules):
     return s, d, e * scale, born * scale, u * scale
 
 
-@njit(inline="always")
+@inlined()
 def compose_without_arrivals(s, e, born, u, rules):
     """P10 where no particle is; s + (1 - s) is 1 to the last bit, so nothing has to be divided."""
     if not rules.exclusive:
@@ -108,7 +108,7 @@ def compose_without_arrivals(s, e, born, u, rules):
     return s, e * scale, born * scale, u * scale
 
 
-@njit(inline="always")
+@inlined()
 def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     """U1: observing unknown mass makes it static, dynamic or empty; without `keep_unknown` every step does."""
     k = seen * u if rules.keep_unknown else u
@@ -120,7 +120,7 @@ def resolve_unknown(s, e, born, u, seen, hit, mature, rules):
     return s + k_s * k, e + (1 - k_s - k_d) * k, born + k_d * k, u - k
 
 
-@njit(inline="always")
+@inlined()
 def bayes_update(s, d, e, born, u, p_z):
     """U2, U3: likelihoods p_z for occupied, 1 - p_z for empty, 1/2 for unknown. Static and empty mass after the update,
     and the gain of what is dynamic."""

@@ -62,7 +62,7 @@ def _draw_block(begin, draw, block):
         block[_EY + i] = ey
 
 
-@inlined()
+@merged()
 def _move_block(rule, rotation, shift, cells, block):
     dt, shift_x, shift_y = rule.dt, shift[0], shift[1]
     xx, xy, yx, yy = rotation[0, 0], rotation[1, 0], rotation[0, 1], rotation[1, 1]  # from the old axes to the new

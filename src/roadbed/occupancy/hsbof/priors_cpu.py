@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import U, max, min
 
 
@@ -36,7 +36,7 @@ def interpolate_layers(first, last, layers, rotation, shift, out):
         _interpolate_row(row, layers, places, out)
 
 
-@inner()
+@merged()
 def _place_row(row, rotation, shift, places):
     xx, xy, yx, yy = rotation[0, 0], rotation[0, 1], rotation[1, 0], rotation[1, 1]
     shift_x, shift_y = shift[0], shift[1]
@@ -53,7 +53,7 @@ def _place_row(row, rotation, shift, places):
         places[5, column] = fx * fy
 
 
-@inner()
+@merged()
 def _interpolate_row(row, layers, places, out):
     """In runs of cells whose old cells are neighbours in the same two rows, which is most of a row."""
     count, height, width = layers.shape

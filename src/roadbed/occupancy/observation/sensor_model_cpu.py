@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from roadbed.kernels.jit import inner, merged, njit
+from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import U, max, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.observation.arrays import TOUCHED
@@ -26,7 +26,7 @@ _STRETCH = 4 * _BLOCK  # cells whose visibility is tested together first
 _ROOM = 20 * _BLOCK
 
 
-@njit(inline="always")
+@inlined()
 def _place_block(row, begin, origin_x, origin_y, grid, ground, model, block):
     """Positions of the cells, their bins of the polar table and their ground nodes; -1 outside of these."""
     gy = (row + 0.5) * grid.spacing
@@ -69,7 +69,7 @@ def _out_of_sight(row, begin, count, origin_x, origin_y, grid, model, farthest):
     return True
 
 
-@njit(inline="always")
+@inlined()
 def _covered_at(cover, at, bins, size, beside):
     """The slope under which a beam passes beneath an obstacle in its ray, or in `beside` rays on each side."""
     slope = cover[at]
@@ -86,7 +86,7 @@ def _is_touched(begin, count, touched):
     return touched[begin // U(TOUCHED)] | touched[(begin + count - U(1)) // U(TOUCHED)] != 0
 
 
-@njit(inline="always")
+@inlined()
 def _returns_in(begin, count, collected, block):
     """Obstacle weight and ground returns of `count` cells from `begin` on. Returns how many cells have either."""
     some = 0
@@ -97,14 +97,14 @@ def _returns_in(begin, count, collected, block):
     return some
 
 
-@njit(inline="always")
+@inlined()
 def _passed_beside(table, at, bins):
     """The lowest beam that passed bin `at` of a neighbouring ray, NO_BEAM if all ended before; -NO_BEAM if the ray has
     no beam. A cell is wider than its own ray: at grazing incidence that ray passes a wall which ends the next."""
     return table[at] if table[at - at % bins] < NO_BEAM else -NO_BEAM
 
 
-@njit(inline="always")
+@inlined()
 def _beams_over(count, table, model, block):
     """The lowest beam that passed each cell. Returns how many cells have one."""
     some, bins, size = 0, model.range_bins, model.azimuth_bins * model.range_bins
@@ -121,7 +121,7 @@ def _beams_over(count, table, model, block):
     return some
 
 
-@njit(inline="always")
+@inlined()
 def _look_up(count, cover, ground, model, block):
     """Underpass slope and ground of those cells that were observed."""
     for k in range(count):
@@ -143,7 +143,7 @@ def _look_up(count, cover, ground, model, block):
         block[_SLOPE_Y + i] = ground.slope[node, 1] if sloped else 0.0
 
 
-@njit(inline="always")
+@inlined()
 def _weigh(sensor_z, ground, model, block):
     """P(an obstacle stops the lowest beam): detection, and the exponent of the share of obstacles that are high enough.
     Where the ground is unknown the vehicle's plane replaces it."""
@@ -168,7 +168,7 @@ def _weigh(sensor_z, ground, model, block):
         block[_EXPONENT + i] = exponent if (excess > 0) & passed & (not on_ground) else 0.0
 
 
-@njit(inline="always")
+@inlined()
 def _conclude(clip, block):
     """p_z and lambda of cells without returns, from LR_free = P(beam passes | occupied) / P(beam passes | empty)."""
     for i in range(U(_BLOCK)):
@@ -180,7 +180,7 @@ def _conclude(clip, block):
         block[_SEEN + i] = 0.0 if unseen else seen
 
 
-@njit(inline="always")
+@inlined()
 def _with_returns(n_o, odds, model):
     """p_z and lambda of a cell whose obstacle returns have the total weight `n_o`."""
     log_occupied = n_o * model.log_hit_ratio

@@ -170,7 +170,7 @@ def _solve(p, expected, height_information, slope_information, mean, lo, hi):
         store(mean, (2, c), slope_y)
 
 
-@inner()
+@merged()
 def _gather(points, first, last, plane, step, rules, data, c):
     """Data term of one node: alpha SUM c_j H^T H and alpha SUM c_j z_j H^T, with the ground probability c_j.
 
@@ -222,7 +222,7 @@ def _copy(planes, out, lo, hi):
 def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape, rules):
     """The first surface on a range of rows, and its E-step; clears the data terms before."""
     for row in range(first_row, last_row):
-        r, l, h = row + 1, active_columns.lo[row], active_columns.hi[row]
+        r, l, h = row + 1, np.int64(active_columns.lo[row]), np.int64(active_columns.hi[row])
         if h <= l:
             continue
         expected, mean = arrays.expected[r], arrays.mean[r]
@@ -234,7 +234,7 @@ def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape
         _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 
-@inner()
+@merged()
 def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, shape, rules):
     """One iteration on a range of rows: M-step and solve of the last E-step's data, then the next E-step."""
     first = step.number == 1
@@ -242,18 +242,17 @@ def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, 
     if first:
         p_old = arrays.prior
     # q holds the sums along x of three rows in a ring buffer; row r adds the sums of row r + 1.
+    wide_lo, wide_hi = active_columns.wide_lo, active_columns.wide_hi
     spacing, columns, eight = shape.spacing, shape.columns, rules.neighbours == 8
     data_only = first and not rules.from_prior  # the neighbours have no information yet
     if eight and not data_only:
         for r in range(first_row, first_row + 2):
-            _sum_along_x(p_old[r], q[r % 3], spacing, active_columns.wide_lo[r], active_columns.wide_hi[r])
+            _sum_along_x(p_old[r], q[r % 3], spacing, np.int64(wide_lo[r]), np.int64(wide_hi[r]))
     for row in range(first_row, last_row):
         r = row + 1
         if eight and not data_only:
-            _sum_along_x(
-                p_old[r + 1], q[(r + 1) % 3], spacing, active_columns.wide_lo[r + 1], active_columns.wide_hi[r + 1]
-            )
-        l, h = active_columns.lo[row], active_columns.hi[row]
+            _sum_along_x(p_old[r + 1], q[(r + 1) % 3], spacing, np.int64(wide_lo[r + 1]), np.int64(wide_hi[r + 1]))
+        l, h = np.int64(active_columns.lo[row]), np.int64(active_columns.hi[row])
         if h <= l:
             continue
         p, data = p_new[r], arrays.data[r]

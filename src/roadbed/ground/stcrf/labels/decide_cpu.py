@@ -7,7 +7,7 @@ import numpy as np
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM, compressed_numbers, near_from
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
-from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.jit import inner, merged, njit
 from roadbed.kernels.numeric import F, U
 from roadbed.kernels.simd import STEP, lane_indices, load, mask_bits, splat, store, store_first
 from roadbed.kernels.simd_reductions import count_true
@@ -23,7 +23,7 @@ def _step_across(node, pillar, side):
     return node, pillar
 
 
-@inlined()
+@merged()
 def _sum_around(bands, band_count, node, pillar, shape, side):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and pillar are (row, column)."""
     sums = splat(np.int32(0))
@@ -105,7 +105,8 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
     near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
     # Band counts summed over the 3 x 3 pillars around each pillar of a node, and the node for which they were computed.
-    around, summed_for = np.empty((side * side, BANDS_ROOM), np.int32), np.full(side * side, -1)
+    around, summed_for = np.empty((side * side, BANDS_ROOM), np.int32), np.empty(side * side, np.int32)
+    summed_for[:] = -1
     nodes, near_count, node_classes = points.active_nodes.nodes, work.near_count, work.node_classes
     no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
     for i in range(first_active, last_active):

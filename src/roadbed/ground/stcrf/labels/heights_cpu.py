@@ -7,7 +7,7 @@ import numpy as np
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN
 from roadbed.ground.stcrf.points.select_cpu import PILLAR, WALL
-from roadbed.kernels.jit import inlined, inner, merged
+from roadbed.kernels.jit import inlined, merged
 from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import (
     LANES,
@@ -26,7 +26,7 @@ from roadbed.kernels.simd import (
 from roadbed.kernels.simd_reductions import compress, count_true, sum_lanes
 
 BANDS_ROOM = LANES  # counters per pillar, of which BANDS are used: they are added as one vector
-CODES = U(256)  # points that are buffered before they are counted
+CODES = 256  # points that are buffered before they are counted
 
 
 @merged()
@@ -49,7 +49,7 @@ def compressed_numbers(is_chosen, k):
     return compress(is_chosen, to_int32(lane_indices()) + splat(np.int32(k)))
 
 
-@inner()
+@merged()
 def _store_last(d, is_ground, k, end, dz, ground, spare):
     """Store heights and decisions of the last points of a thread: those from `end` on belong to another thread."""
     spare_dz, spare_ground = spare
@@ -59,8 +59,8 @@ def _store_last(d, is_ground, k, end, dz, ground, spare):
         dz[k + i], ground[k + i] = spare_dz[i], spare_ground[i]
 
 
-@inner()
-def measure_row(row, end, points, columns, mean, rules, work, counters, scratch):
+@merged()
+def measure_row(row, end, points, columns, mean, rules, work, counters, room):
     """For a row of nodes: heights of all points over the surface, ground or not by height, lists of near points, points
     per pillar and band of heights, and the counters of each node.
 
@@ -70,7 +70,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
     nodes, row_start = points.active_nodes.nodes, points.active_nodes.row
     dz, ground, near, bands = work.dz, work.ground, work.near, work.bands
     near_count, band_count = work.near_count, work.band_count
-    codes, spare = scratch
+    codes, spare = room
     ground_below = model.FOOT if rules.around else rules.threshold
     lowest, highest = near_from(rules), max(rules.highest, model.VOTE_TOP)
     nothing, one = splat(F(0)), splat(F(1))
@@ -103,7 +103,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, scratch)
                 code = (load(pillar, k) & np.int32(PILLAR)) * np.int32(BANDS_ROOM) + _band(d, rules)
                 store(codes, waiting, compress(in_bands, code))
                 waiting += U(count_true(in_bands))
-            if waiting > CODES - STEP or (waiting > U(0) and k + STEP >= last):
+            if waiting > U(CODES) - STEP or (waiting > U(0) and k + STEP >= last):
                 for inside in range(U(bands.shape[1]) if counted == U(0) else U(0)):
                     store(bands, (c, inside, U(0)), splat(np.int32(0)))
                 for j in range(waiting):

@@ -15,9 +15,12 @@ from roadbed.ground.stcrf.points.node_classes_cpu import MARGIN, classify_rows, 
 from roadbed.ground.stcrf.points.select_cpu import PILLAR
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK
 from roadbed.kernels.jit import inner, merged, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, min
+from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, min
+from roadbed.kernels.scratch import scratch
 from roadbed.kernels.simd import LANES, STEP, all_zero, exp2_lanes, load, minimum, splat, store, store_first, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
+
+_ROOM = BLOCK + LANES
 
 
 class LabelArrays(NamedTuple):
@@ -89,7 +92,7 @@ def _label(d, decision, rules):
     return where(decision != np.int32(1), other, splat(np.int32(model.GROUND)))
 
 
-@inner()
+@merged()
 def _write_block(first, last, dz, decisions, rules, out):
     """Write labels, probabilities c_j and heights of a block of points; `dz` and `decisions` are in input order."""
     up, down = HALF_LOG2_E / (rules.sigma_up * rules.sigma_up), HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
@@ -124,7 +127,7 @@ def _write_unknown(runs, run, last, on_no_node, out):
 def _write(first_block, last_block, points, rules, work, out):
     """Write the outputs of a range of blocks of input points."""
     runs, on_no_node = points.runs, points.start.shape[0] - 1
-    dz, decisions = np.empty(BLOCK + LANES, np.float32), np.empty(BLOCK + LANES, np.uint8)
+    dz, decisions = scratch(_ROOM, np.float32), scratch(_ROOM, np.uint8)
     for block in range(first_block, last_block):
         first, last = block * BLOCK, min((block + 1) * BLOCK, out.label.shape[0])
         run, some_outside = U(runs.of_block[block]), False
@@ -148,13 +151,13 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
     counters, state = np.empty((model.COUNTERS, wide), np.int32), np.empty(wide, np.int32)
-    scratch = np.empty(CODES, np.int32), (np.empty(LANES, np.float32), np.empty(LANES, np.uint8))
+    room = scratch(CODES, np.int32), (scratch(LANES, np.float32), scratch(LANES, np.uint8))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]
         clear_votes(nodes, work, columns, side)
     for row in range(first_row, last_row):
         if active_nodes.row[row] < active_nodes.row[row + 1]:
-            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, scratch)
+            measure_row(row, end, points, columns, mean[row + 1], rules, work, counters, room)
             if rules.around:
                 sum_along(counters, row, state, work.sums)
         elif rules.around and before.row[row] < before.row[row + 1]:  # else they are zero already
@@ -173,7 +176,7 @@ def _decide_rows(first_row, last_row, points, shape, side, rules, p00, work):
         cast_votes(first_active, last_active, points, shape, side, work)
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True)
 def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
     """Label every input point. `chunks`: ranges of rows that share no cell of the vote; `surface`: planes and effective
     points of the padded lattice."""

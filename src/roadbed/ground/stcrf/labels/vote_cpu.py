@@ -59,7 +59,7 @@ def cast_votes(first_active, last_active, points, shape, side, work):
                 votes[y + ONE, x + ONE, _layer(d) + ONE] += np.int16(1) if ground[k] else np.int16(-1)
 
 
-@inner()
+@merged()
 def clear_votes(nodes, work, columns, side):
     """Clear the cells in which points of these nodes may have voted, and their counts."""
     votes, near_count = work.votes, work.near_count

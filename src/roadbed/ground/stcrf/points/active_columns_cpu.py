@@ -34,9 +34,9 @@ def find_active_columns(active_nodes, prior, use_prior, shape, reach, active_col
     """
     rows, columns = shape.rows, shape.columns
     lo, hi, wide_lo, wide_hi = active_columns.lo, active_columns.hi, active_columns.wide_lo, active_columns.wide_hi
-    own_lo = np.full(rows, columns + 1, np.int32)
-    own_hi = np.zeros(rows, np.int32)
+    own_lo, own_hi = np.empty(rows, np.int32), np.empty(rows, np.int32)
     for row in range(rows):
+        own_lo[row], own_hi[row] = columns + 1, 0
         first, last = active_nodes.row[row], active_nodes.row[row + 1]
         if first < last:
             own_lo[row] = active_nodes.nodes[first] - row * columns + 1
@@ -184,7 +184,8 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
     """
     before, gamma, farthest = F(1) if prior[0] else F(0), prior[1], prior[2]
     for row in range(first_row, last_row):
-        r, first, last = row + 1, active_columns.lo[row], max(active_columns.hi[row], active_columns.lo[row])
+        r, first, begin, end = row + 1, np.int64(active_columns.lo[row]), np.int64(ends[0, row]), np.int64(ends[1, row])
+        last = max(active_columns.hi[row], first)
         own, out, new = arrays.data[r], arrays.prior[r], information[r]
         mean, expected = arrays.mean[r], arrays.expected[r]
         for c in range(U(first), U(last), STEP):
@@ -201,6 +202,6 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
                 store(out, (k, c), where(stays, kept, splat(F(0))))
             for k in range(3):
                 store(planes, (r, k, c), where(has_plane, load(mean, (k, c)), load(expected, (k, c))))
-        clear_columns(out, ends[0, row], min(first, ends[1, row]))
-        clear_columns(out, max(last, ends[0, row]), ends[1, row])
+        clear_columns(out, begin, min(first, end))
+        clear_columns(out, max(last, begin), end)
         ends[0, row], ends[1, row] = first, last

@@ -15,13 +15,15 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import Int32, Shape, SortedPoints
 from roadbed.ground.stcrf.sizes import isolated_reach
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, F, U, max, min
+from roadbed.kernels.numeric import F, U, max, min
 from roadbed.kernels.parallel import parallel_region
+from roadbed.kernels.scratch import scratch
 from roadbed.kernels.simd import LANES, STEP, lane_indices, load, mask_bits, maximum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import compress, count_true, min_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 _PHASES = 2  # levels, then marks
+_BINS, _LAYERS = model.LEVEL_BINS + 1, model.ISOLATED_LAYERS
 
 
 @merged()
@@ -35,7 +37,7 @@ def _extent(z, first, last):
     return min_lanes(low), -min_lanes(high)
 
 
-@inner()
+@merged()
 def _level(z, first, last, low, counts):
     """Height of the lowest band of LEVEL_HEIGHT with enough of a node's points; NO_LEVEL: there is none."""
     counts[:] = 0
@@ -154,7 +156,7 @@ def _judge(alike, wide, layers):
     return UNDER_SURFACE if thin and wide == 0 else ALONE
 
 
-@inner()
+@merged()
 def _compare(k, points, row, column, shape, reach, codes, layers):
     """Point k with the returns around it: see `_judge`."""
     start, xs, ys, zs, spacing = points.start, points.x, points.y, points.z, shape.spacing
@@ -191,7 +193,7 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
     return _judge(alike, wide, layers)
 
 
-@inner()
+@merged()
 def _passed_below(x, y, z, origin, level, lowest, shape):
     """Whether the ray from the sensor at `origin` to a return passed below the level of a node with a band."""
     east, north, up = origin[0] - x, origin[1] - y, origin[2] - z
@@ -246,7 +248,7 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
                 seen[0] += counts and found == UNDER_SURFACE
 
 
-@njit(nogil=True, cache=True, fastmath=FAST)
+@njit(nogil=True, cache=True)
 def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
     """Add ISOLATED to the marks of returns that lie alone below others; with `sample`, in sampled blocks only.
 
@@ -254,8 +256,8 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
     `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts.
     """
     parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
-    counts, layers = np.empty(model.LEVEL_BINS + 1, np.int32), np.empty(model.ISOLATED_LAYERS, np.int32)
-    scratch, margin = (lowest, level, np.empty(LANES, np.int32), layers), max(reach, 1) if sample else 0
+    counts, layers = scratch(_BINS, np.int32), scratch(_LAYERS, np.int32)
+    found, margin = (lowest, level, scratch(LANES, np.int32), layers), max(reach, 1) if sample else 0
     for phase in range(_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
@@ -263,7 +265,7 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
             if phase == 0:
                 _find_levels(first, last, points, shape.columns, margin, lowest, level, counts)
             else:
-                _mark(first, last, points, shape, reach, sample, origin, scratch, seen[part])
+                _mark(first, last, points, shape, reach, sample, origin, found, seen[part])
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 

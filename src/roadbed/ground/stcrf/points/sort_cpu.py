@@ -89,7 +89,7 @@ def _to_node_frame(points, first, turn, shape, k, block):
     store(block, (2, k), transform_row(turn[2], x, y, z))
 
 
-@inner()
+@merged()
 def _count_runs(scan, turn, shape, count, scratch, runs, first, last, run):
     """Find the runs of a slice, from run `run` on, none across blocks; adds the points per node to `count`."""
     (points, ego), (node, padded), nodes = scan, scratch, np.int32(shape.rows * shape.columns)
@@ -119,7 +119,7 @@ def _count_runs(scan, turn, shape, count, scratch, runs, first, last, run):
             count[U(here)] += runs.first[k + ONE] - runs.first[k]
 
 
-@inner()
+@merged()
 def _scatter_runs(scan, turn, shape, next_position, scratch, out, first, last, run):
     """Write the points of a slice and the positions of their runs in node order; x and y are relative to the node."""
     (points, ego), (block, padded), runs = scan, scratch, out.runs
@@ -150,7 +150,7 @@ def _is_empty(count, c):
     return empty
 
 
-@inner()
+@merged()
 def _node_offsets(count, shape, start, active_nodes):
     """Exclusive scan: `start` of each node, and of each slice of it in `count`; nodes with points become active."""
     slices, nodes = count.shape[0], U(shape.rows * shape.columns)

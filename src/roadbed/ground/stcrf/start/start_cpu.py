@@ -18,7 +18,7 @@ from roadbed.kernels.numeric import FAST, NO, ONE, F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, load, splat, store, where
 
 
-@inner(fastmath=FAST)
+@merged()
 def _gather_lowest(active_nodes, low, shape, ratio, coarse_shape, shaping, counts):
     """Gather the lowest points of each `ratio` x `ratio` block of nodes, relative to its middle, padded to vectors.
 

@@ -5,7 +5,7 @@
 import numpy as np
 
 from roadbed.ground.stcrf.model import CLEAN_VARIANCE, SMALL_SHARE
-from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import STEP, load, mask_bits
 from roadbed.runtime.components_cpu import root_of
@@ -17,7 +17,7 @@ def _are_above(variance, row, column, limit):
     return column + STEP <= U(variance.shape[1]) and not mask_bits(load(variance, (row, column)) <= limit)
 
 
-@inner()
+@merged()
 def _find_runs(variance, row, first, runs):
     """Write the clean nodes of a row as runs [from, to) of columns, from index `first` on; returns the end index."""
     n, inside, column = first, False, U(0)
@@ -54,7 +54,7 @@ def _join_rows(runs, below, first, last, parent):
             touching += 1
 
 
-@inner()
+@merged()
 def _mark_large(runs, row_runs, parent, size, least, large_components):
     """Set 1 for the nodes of large components; `large_components` has a border of one node."""
     for row in range(row_runs.shape[0] - 1):
@@ -70,7 +70,8 @@ def drop_small_components(fewest, largest_variance, unknown_variance, active_col
     The leaves of a tree crown are at many heights, so that its nodes disagree and few are clean.
     """
     rows, columns = variance.shape
-    runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.zeros(rows + 1, np.int32)
+    runs, row_runs = np.empty((rows * (columns // 2 + 1), 2), np.int32), np.empty(rows + 1, np.int32)
+    row_runs[0] = 0
     parent = np.empty(runs.shape[0], np.int32)
     all_known, known = unknown_variance <= largest_variance, 0
     for row in range(rows):
@@ -81,7 +82,8 @@ def drop_small_components(fewest, largest_variance, unknown_variance, active_col
         _join_rows(runs, row_runs[max(row - 1, 0)], row_runs[row], row_runs[row + 1], parent)
         for column in range(U(columns)):
             known += variance[row, column] <= largest_variance
-    size = np.zeros(row_runs[rows], np.int32)
+    size = np.empty(np.int64(row_runs[rows]), np.int32)
+    size[:] = 0
     for run in range(size.shape[0]):
         size[root_of(parent, np.int64(run))] += runs[run, 1] - runs[run, 0]
     large_components = np.zeros((rows + 2, columns + 2), np.uint8)

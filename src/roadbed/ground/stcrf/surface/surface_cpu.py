@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from roadbed.ground.stcrf import model
-from roadbed.kernels.jit import inlined, inner, merged, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -82,7 +82,7 @@ class Evidence(NamedTuple):
         return cls(planes, certainty, seen, seen_in_row, unevenness)
 
 
-@inner()
+@merged()
 def _doubt_row(r, information, mean, rules, seen, seen_in_row, first, last, unevenness, out):
     """Write the doubt of nodes, m^2: of those that were seen or are between seen ones; of others it is `unknown`."""
     spacing = rules.spacing
@@ -115,7 +115,7 @@ def _reweighted(given, gamma, i, weight):
     return own + (load_flat(everything, i) - own) * weight
 
 
-@inner()
+@merged()
 def _report_row(r, given, expected, rules, first, last, planes, certainty):
     """Prior reweighting: planes (rows, 3, stride) and certainty (rows, 2, stride) of columns first..last of row r.
 
@@ -161,7 +161,7 @@ def _may_be_known(seen, seen_in_row, r, c):
     return mask_bits(sides >= F(model.SIDES)) != 0
 
 
-@inner()
+@merged()
 def _describe_rows(first_row, last_row, information, arrays, active_columns, rules, evidence, layers):
     """Write elevation, slope and doubt of a range of rows; vectors of nodes that cannot be known are skipped."""
     weak, unknown = (rules.height_information, rules.slope_information), rules.scale / rules.height_information
