@@ -56,9 +56,10 @@ def colour_patches(entries: Iterable[tuple[str, str]]) -> list[Any]:
 
 def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> None:
     """Named colour patches in a line below the axes, where they cover nothing."""
-    line: Any = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0.2, "borderpad": 0.2, "frameon": False}
+    below: Any = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0.2, "borderpad": 0.2}
     patches = colour_patches(entries)
-    axes.legend(handles=patches, ncols=5, fontsize=8, handlelength=1.0, columnspacing=1.0, handletextpad=0.4, **line)
+    spacing: Any = {"handlelength": 1.0, "columnspacing": 1.0, "handletextpad": 0.4}
+    axes.legend(handles=patches, ncols=5, fontsize=8, frameon=False, **below, **spacing)
 
 
 def annotate_objects(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:
