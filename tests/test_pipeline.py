@@ -123,3 +123,24 @@ def test_what_both_stages_notice_is_said_once():
     again = pipeline(scans[-1])
     assert again.diagnostics == ("repeated scan: same sensor and time as before; not kept",)
     np.testing.assert_array_equal(again.occupancy.occupied, before.occupancy.occupied)
+
+
+def test_every_public_object_is_one_short_line(moving_result):
+    config = roadbed.Config.parse({"ground": {"mounting": {"height": 1.8}}})
+    assert repr(config) == "Config(ground=GroundConfig(mounting=MountingConfig(height=1.8)))" == str(config)
+    assert repr(roadbed.Config()) == "Config()"
+    frame = moving_result.occupancy
+    shown = [
+        *(make(config) for make in (roadbed.GroundFilter, roadbed.OccupancyFilter, roadbed.Pipeline)),
+        *(moving_result, moving_result.scan, moving_result.ground, moving_result.ground.mounting, frame),
+        *(frame.grid, frame.T_world_grid, frame.objects[0], roadbed.Config(), roadbed.Label.GROUND),
+        *(roadbed.open("sim:city"), roadbed.TraversabilityLimits()),
+    ]
+    public = {value for name in roadbed.__all__ if isinstance(value := getattr(roadbed, name), type)}
+    missing = {kind for kind in public if not any(isinstance(one, kind) for one in shown)}
+    assert all(issubclass(kind, Exception) for kind in missing), missing
+    for one in shown:
+        assert "\n" not in repr(one)
+        assert " object at 0x" not in repr(one)
+        assert len(repr(one)) < 450
+    assert repr(shown[0]).startswith(f"GroundFilter({config!r}; ")

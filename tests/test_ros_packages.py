@@ -8,10 +8,13 @@ from types import ModuleType
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 import roadbed
 from roadbed.cli import app
+from roadbed.outputs.ros_messages.results import TOPICS
+from roadbed.outputs.ros_messages.store import CLOUD
 from tests.conftest import ROOT
 
 PACKAGES = ROOT / "ros"
@@ -62,3 +65,17 @@ def test_launch_files_name_options_that_there_are(monkeypatch):
         known = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [command, "--help"]).output
         for option in options:
             assert option in known, f"{command} {option}"
+
+
+def test_the_layer_of_the_costmap_reads_topics_that_there_are_as_far_as_the_grid_reaches():
+    text = re.search(r"```yaml\n(.*?)```", (ROOT / "docs" / "ros.md").read_text(), re.S)[1]
+    layer = yaml.safe_load(text)["obstacles"]
+    reach = roadbed.Config().occupancy.grid.length / 2
+    for name, far in (("marking", "obstacle_max_range"), ("clearing", "raytrace_max_range")):
+        source = layer[name]
+        assert name in layer["observation_sources"].split()
+        assert TOPICS[source["topic"].removeprefix("/roadbed/")] == CLOUD
+        assert [key for key in ("marking", "clearing") if source[key]] == [name]
+        assert source[far] == reach
+        for limit in ("min_obstacle_height", "max_obstacle_height"):
+            assert source[limit] == layer[limit]

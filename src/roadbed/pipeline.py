@@ -100,6 +100,9 @@ class Pipeline(Closing):
         self._turn = threading.RLock()
         self._last: OccupancyFrame | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r}; {self.backend.device.name})"
+
     def __call__(
         self,
         scan: Scan | ArrayLike,

@@ -102,6 +102,13 @@ def test_every_command_that_reads_a_source_has_the_same_options(command):
         assert choices in text
 
 
+@pytest.mark.parametrize("command", ["ros1", "ros2", "live"])
+def test_nodes_take_the_mounting_and_the_configuration(command):
+    text = roadbed(command, "--help").stdout
+    for option in ("--mounting X Y Z", "--height", "--preset <default|paper>", "--method <stcrf|", "--backend <cpu|"):
+        assert option in text
+
+
 def test_a_device_that_is_not_there_ends_in_one_line_and_status_2(sequence):
     for command in (("run", sequence), ("segment", sequence), ("evaluate", "ground", "sim:city?frames=1")):
         out = roadbed(*command, "--backend", "opencl", "--device", "no such device")

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib.text import Text
 from matplotlib.transforms import Bbox
 from PIL import Image
 
@@ -160,6 +161,21 @@ def test_frame_figure_shows_every_subject():
     image = np.asarray(Image.open(BytesIO(png_bytes(figure))).convert("RGB"))
     for colour in (palette.GROUND, palette.OBSTACLE, palette.STATIC, palette.MOVING, palette.SURFACE):
         assert pixels_of(image, colour, 40) > 100
+
+
+def test_legends_and_colour_bars_cover_nothing():
+    figure = frame_figure(ground_frame(), occupancy_frame())
+    png_bytes(figure)
+    keys = [axes.get_legend() for axes in figure.axes if axes.get_legend() is not None]
+    titles = [text for axes in figure.axes for text in axes.findobj(Text) if text.get_text() == axes.get_title("left")]
+    bars = [inner for axes in figure.axes for inner in axes.child_axes]
+    assert (len(keys), len(bars)) == (6, 3)
+    assert len([title for title in titles if title.get_text()]) == 7
+    drawn = [axes.bbox for axes in figure.axes] + [title.get_window_extent() for title in titles if title.get_text()]
+    for extent in [key.get_window_extent() for key in keys] + [bar.get_tightbbox() for bar in bars]:
+        assert not any(extent.overlaps(other) for other in drawn)
+        assert figure.bbox.contains(*extent.max)
+        assert figure.bbox.contains(*extent.min)
 
 
 @pytest.mark.parametrize("points", [0, 1])

@@ -111,6 +111,13 @@ def test_ground_and_obstacles_are_seen(page, until):
 
     until(both_are_drawn, "ground and obstacles on the screen")
     until(lambda: "unseen" in page.text(), "the occupancy, which is shown from the start, in the legend")
+
+    def lines_of_the_surface():
+        """Half transparent, over white, grey or blue."""
+        red, green, blue = np.moveaxis(page.screen()[:, :450], -1, 0)
+        return ((red > green + 20) & (green > blue + 10) & (red > 150)).sum() > 2000
+
+    until(lines_of_the_surface, "the elevation over the occupancy")
     until(lambda: "a <sequence>" in page.text(), "the title")
     until(lambda: f"F1 {page.shown.scores['F1']:.2f} %" in page.text(), "the score")
 

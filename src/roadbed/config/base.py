@@ -33,6 +33,13 @@ class Stage(BaseModel):
         """A validated copy with some values replaced; nested values by `stage={...}` or a model, at any depth."""
         return type(self).parse(merged(self.model_dump(), changes))
 
+    def __repr__(self) -> str:
+        changed = self.model_dump(exclude_defaults=True)
+        values = ", ".join(f"{name}={value!r}" for name, value in self if name in changed)
+        return f"{type(self).__name__}({values})"
+
+    __str__ = __repr__
+
 
 def merged(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     """`base` with `changes` laid over it, level by level."""

@@ -65,6 +65,9 @@ class GroundFilter(Closing):
             raise ConfigError("fields: a long-term map needs the surface, expected it among them")
         self._method = _method(self.config, self.backend, map_folder, outputs, names)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r}; {self.backend.device.name})"
+
     def __call__(
         self,
         scan: Scan | ArrayLike,

@@ -99,6 +99,9 @@ class OccupancyFilter(Closing):
         self._last: OccupancyFrame | None = None
         self._prepared: _Prepared | None = None
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.config!r}; {self.backend.device.name})"
+
     def close(self) -> None:
         """Release the device memory of this filter."""
         with self._turn:

@@ -28,7 +28,8 @@ from roadbed.viewer.drape import before_tone_mapping, draped_glb
 
 _LINE = 8  # texels per square of the surface, one of them its outline
 _MOST_ARROWS, _MOST_LABELS = 60, 30
-_SURFACE_LIFT, _GRID_LIFT = -0.12, -0.06  # m; a little lower than the points, which would sink in otherwise
+# m; a little lower than the points, which would sink in otherwise. The grid is opaque: the surface's lines lie over it.
+_SURFACE_LIFT, _GRID_LIFT = -0.06, -0.12
 _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 
@@ -73,7 +74,7 @@ class Scene:
             receive_shadow=False,
         )
         self._draw_cloud(result)
-        self._draw_surface(result.ground)
+        self._draw_surface(result)
         if result.occupancy is not None:
             self._draw_grid(result.ground, result.occupancy)
             self._draw_motion(result.ground, result.occupancy)
@@ -85,8 +86,8 @@ class Scene:
             return
         if {"colour", "point_size", "cloud"} & set(changes):
             self._draw_cloud(self._result)
-        if "surface" in changes:
-            self._draw_surface(self._result.ground)
+        if {"surface", "grid"} & set(changes):
+            self._draw_surface(self._result)
         if self._result.occupancy is not None:
             if "grid" in changes:
                 self._draw_grid(self._result.ground, self._result.occupancy)
@@ -141,11 +142,12 @@ class Scene:
             visible=self._display.cloud,
         )
 
-    def _draw_surface(self, ground: GroundFrame) -> None:
-        """The elevation as a red mesh, the more transparent the less certain."""
+    def _draw_surface(self, result: Result) -> None:
+        """The elevation as a red mesh, the more transparent the less certain; over the occupancy its lines alone."""
         glb = b""
         if self._display.surface:
-            origin, image = ground.T_grid_vehicle.translation, surface_image(ground)
+            ground, over_grid = result.ground, self._display.grid and result.occupancy is not None
+            origin, image = ground.T_grid_vehicle.translation, surface_image(ground, over_grid)
             glb = draped_glb(ground.grid, ground.elevation, image, origin, _SURFACE_LIFT, blend=True)
         self._set_glb("/surface", glb)
 
@@ -224,12 +226,13 @@ def coarser(grid: Grid, step: int) -> tuple[Grid, int]:
     return Grid(grid.x0 + shift, grid.y0 + shift, spacing, columns, rows), step
 
 
-def surface_image(ground: GroundFrame) -> NDArray[np.uint8]:
+def surface_image(ground: GroundFrame, only_lines: bool = False) -> NDArray[np.uint8]:
     """Outlined squares around the nodes, (rows * 8, columns * 8, RGBA); opacity falls with the variance."""
     certainty = surface_certainty(ground).repeat(_LINE, 0).repeat(_LINE, 1)
-    strength = np.full(certainty.shape, 0.22)
+    fill, line = (0.0, 0.6) if only_lines else (0.22, 0.85)
+    strength = np.full(certainty.shape, fill)
     # Nodes lie in the middle of their squares: the lines go through the nodes.
-    strength[_LINE // 2 :: _LINE], strength[:, _LINE // 2 :: _LINE] = 0.85, 0.85
+    strength[_LINE // 2 :: _LINE], strength[:, _LINE // 2 :: _LINE] = line, line
     image = np.empty((*certainty.shape, 4), np.uint8)
     image[..., :3] = before_tone_mapping(palette.rgb(palette.SURFACE))
     image[..., 3] = 255 * strength * certainty

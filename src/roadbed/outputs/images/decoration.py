@@ -54,12 +54,12 @@ def colour_patches(entries: Iterable[tuple[str, str]]) -> list[Any]:
     return [Patch(facecolor=colour, edgecolor="#808080", lw=0.5, label=name) for name, colour in entries]
 
 
-def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> Any:
-    """Named colour patches in the upper left corner."""
+def legend(axes: Any, entries: Iterable[tuple[str, str]]) -> None:
+    """Named colour patches in a line below the axes, where they cover nothing."""
+    below: Any = {"loc": "upper left", "bbox_to_anchor": (0, 0), "borderaxespad": 0.2, "borderpad": 0.2}
     patches = colour_patches(entries)
-    box = axes.legend(handles=patches, loc="upper left", fontsize=8, framealpha=0.85, borderpad=0.4, handlelength=1.0)
-    box.set_zorder(7)
-    return box
+    spacing: Any = {"handlelength": 1.0, "columnspacing": 1.0, "handletextpad": 0.4}
+    axes.legend(handles=patches, ncols=5, fontsize=8, frameon=False, **below, **spacing)
 
 
 def annotate_objects(axes: Any, objects: Sequence[tuple[Float64, str]], keep_clear: Iterable[Any]) -> None:

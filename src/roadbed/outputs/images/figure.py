@@ -19,7 +19,7 @@ from roadbed.outputs.images import palette, panels, scene3d
 from roadbed.outputs.images.decoration import colour_patches
 from roadbed.outputs.images.perspective import Camera
 
-_MARGIN, _MAP, _GAP, _STRIP = 0.35, 3.75, 0.75, 1.6  # inches on the page of a frame
+_MARGIN, _MAP, _GAP, _TEXTS, _STRIP = 0.35, 3.75, 0.75, 0.6, 1.6  # inches on the page of a frame
 _CAPTION = 110  # pixels over the views of the overview
 _SIDE = 6.0  # inches of the map of a lone occupancy grid
 STYLE: Any = {
@@ -38,13 +38,13 @@ def frame_figure(ground: GroundFrame, occupancy: OccupancyFrame | None = None, t
 
     # Square maps in three columns over one wide strip, in inches: faster than an automatic layout.
     width = _MARGIN + 3 * (_MAP + _GAP) + 0.15  # room for the numbers of the last colour bar
-    height = 3.0 + (1 if occupancy is None else 2) * (_MAP + 0.4)
+    height = 2.8 + (1 if occupancy is None else 2) * (_MAP + _TEXTS)
 
     def axes_at(left: float, bottom: float, wide: float, high: float) -> Any:
         return figure.add_axes((left / width, bottom / height, wide / width, high / height))
 
     def map_axes(row: int, column: int) -> Any:
-        bottom = height - 0.75 - _MAP - row * (_MAP + 0.4)
+        bottom = height - 0.75 - _MAP - row * (_MAP + _TEXTS)
         return axes_at(_MARGIN + column * (_MAP + _GAP), bottom, _MAP, _MAP)
 
     with matplotlib.rc_context(STYLE):
@@ -198,5 +198,5 @@ def _grid_figure(frame: OccupancyFrame) -> Any:
 
     with matplotlib.rc_context(STYLE):
         figure = Figure(figsize=(_SIDE, _SIDE + 0.3), dpi=96)
-        panels.motion(figure.add_axes((0.02, 0.02, 0.96, 0.92)), None, frame)
+        panels.motion(figure.add_axes((0.02, 0.06, 0.96, 0.88)), None, frame)
     return figure

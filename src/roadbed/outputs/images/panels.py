@@ -59,7 +59,7 @@ def cloud_from_the_side(axes: Any, ground: GroundFrame, half_width: float = 4.0)
     axes.fill(body[:, 0], body[:, 2], color=palette.VEHICLE, zorder=4)
     axes.set(xlim=(x_min, x_max), ylim=(bottom, top), xlabel="m ahead of the vehicle", ylabel="height, m")
     axes.set_title(f"From the side: {2 * half_width:g} m wide strip along the heading (heights enlarged)", loc="left")
-    axes.legend(loc="upper right", frameon=True, fontsize=8)
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
 
 
@@ -143,8 +143,8 @@ def motion(
     map_axes(axes, "Static and moving, arrows = 1 s of travel", extent)
     vehicle = [] if ground is None else [_vehicle(axes, ground)]
     colours = [("static", palette.STATIC), ("moving", palette.MOVING), ("free", palette.FREE)]
-    key = legend(axes, [*colours, ("not seen", palette.UNSEEN)])
-    annotate_objects(axes, speeds, keep_clear=(*vehicle, key, scale_bar(axes)))
+    legend(axes, [*colours, ("not seen", palette.UNSEEN)])
+    annotate_objects(axes, speeds, keep_clear=(*vehicle, scale_bar(axes)))
 
 
 def _around_vehicle(axes: Any, title: str, ground: GroundFrame, colour: str = palette.VEHICLE) -> None:
