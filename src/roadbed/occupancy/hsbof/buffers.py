@@ -29,6 +29,7 @@ class ObservationBuffers:
     surface: Any  # uint16
     label: Any  # int32
     velocity: Any  # float32 (components, 2)
+    component_cells: Any  # int32 (components,)
 
     @classmethod
     def zeros(cls, backend: Backend, cells: int) -> Self:
@@ -37,7 +38,7 @@ class ObservationBuffers:
         components = cells // 4 + cells // 2 + 2
         return cls(
             zeros(cells, np.float32), zeros(cells, np.float32), zeros(cells, np.uint16), zeros(cells, np.int32),
-            zeros((components, 2), np.float32),
+            zeros((components, 2), np.float32), zeros(components, np.int32),
         )  # fmt: skip
 
 
