@@ -49,6 +49,7 @@ class HsbofState(HsbofDevice):
         upload(observation.surface, given.surface)
         upload(registered.label, given.label)
         upload(registered.velocity, given.velocity)
+        upload(registered.cells, given.component_cells)
 
     def _download(self, buffer: Any, *shape: int) -> Any:
         return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)

@@ -5,7 +5,14 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U, max, min
-from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, REGISTERED_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.hsbof.model import (
+    ALIKE,
+    ALIKE_REACH,
+    LEAST_MASS,
+    LEAST_VARIANCE,
+    REGISTERED_VARIANCE,
+    STANDSTILL_VARIANCE,
+)
 from roadbed.occupancy.model import HIT
 
 _BLOCK = 32  # cells of a row

@@ -31,7 +31,9 @@ class Registration:
         self._history: ScanHistory[ScanComponents] = ScanHistory(model.span)
         self._no_maturity = np.zeros((cells.rows, cells.columns), np.float32)
         self._nothing = Registered(
-            np.full((cells.rows, cells.columns), -1, np.int32), np.full((1, 2), np.nan, np.float32), np.zeros(1, np.int32)
+            np.full((cells.rows, cells.columns), -1, np.int32),
+            np.full((1, 2), np.nan, np.float32),
+            np.zeros(1, np.int32),
         )
 
     @staticmethod
