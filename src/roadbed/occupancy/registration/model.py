@@ -23,7 +23,7 @@ STATIC_SHARE = 0.25  # of a component's cells that have been static for long: it
 
 _FEWEST_POINTS = 5  # hit subcells that a component needs
 _PARTNER_GROWTH = 1.3  # its partner in the older scan may be longer by this factor
-_REACH_PER_EXTENT, _REACH_LEAST = 2.5, 0.4  # shifts are tried up to so many times its extent and so many metres more
+_REACH_PER_EXTENT, _REACH_LEAST = 1.5, 0.4  # shifts are tried up to so many times its extent and so many metres more
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "registration": {"enabled": False},
     "fast_registration": {"fast_span": 0.0},
