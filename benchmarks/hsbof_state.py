@@ -44,7 +44,7 @@ class HsbofState(HsbofDevice):
             # Connected hits do not touch: of four cells at most one begins a component.
             components = cells // 4 + cells // 2 + 2
             layers = (zeros(cells, kind) for kind in (np.float32, np.float32, np.uint16, np.int32))
-            given = ObservationBuffers(*layers, zeros((components, 2), np.float32))
+            given = ObservationBuffers(*layers, zeros((components, 2), np.float32), zeros(components, np.int32))
         super().__init__(backend, shape, spacing, model, seed, given, group)
 
     @cached_property
@@ -72,6 +72,7 @@ class HsbofState(HsbofDevice):
         upload(observation.surface, given.surface)
         upload(registered.label, given.label)
         upload(registered.velocity, given.velocity)
+        upload(registered.cells, given.component_cells)
 
     def _download(self, buffer: Any, *shape: int) -> Any:
         return self.backend.download(buffer, 0, math.prod(shape)).reshape(shape)

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the dynamic IoU of a simulated drive misses: why visible cells of movers are not said to move, and what else is.
+And in which frames movers have no velocity: a line of letters per mover, and causes.
 
-`python scripts/occupancy_misses.py [SOURCE]`
-Figures of docs/notebook/occupancy-rules.md: `sim:city?sensor=lux4&frames=75`
+`python scripts/occupancy_misses.py [SOURCE [SEED]]`
+Figures of docs/notebook/occupancy-rules.md: `sim:city?sensor=lux4&frames=75`, `sim:city?frames=40&seed=20 20`
 """
 
 from __future__ import annotations
@@ -15,12 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import roadbed
-from roadbed.evaluate.occupancy import _T_grid_sensor
+from roadbed.config import Config
+from roadbed.core.frames import OccupancyFrame
+from roadbed.evaluate.occupancy import _in_grid, _simulated, _T_grid_sensor
+from roadbed.evaluate.occupancy_boxes import EXCLUDED_MARGIN, MIN_HITS, REGION_MARGIN, Annotation, _sight, _window
 from roadbed.evaluate.occupancy_truth import FREE, HIT, OCCUPIED, SEEN_BELOW, _around, _hit_cells
+from roadbed.evaluate.tracking import inside
+from roadbed.occupancy.objects.clusters_cpu import components
 from roadbed.pipeline import Pipeline, Result
 
 WARM_UP = 1.0  # s
 OBSTACLE = 0.2  # m over the estimated ground from which a return is one
+NEAR = 1.0  # m around a mover beyond which a component of its hits is one with something else
 
 
 def returns_in_cells(result: Result, on_things: NDArray[np.bool_], T_grid_sensor: Any) -> list[NDArray[np.int64]]:
@@ -47,14 +54,65 @@ def called(occupied: float, static: float, dynamic: float) -> str:
     return "static" if static >= dynamic else "moving"
 
 
+class MoverFrames:
+    """Frames of each mover: found `o`, missed `x`, in fewer hit cells than are judged `.`."""
+
+    def __init__(self) -> None:
+        self.letters: dict[str, str] = {}
+        self.kinds: dict[str, str] = {}
+        self.causes = Counter[str]()
+
+    def add(self, frame: OccupancyFrame, boxes: list[Annotation]) -> None:
+        for box in boxes:
+            before = self.letters.setdefault(box.id, "")
+            self.kinds[box.id] = box.kind
+            window = _window(frame.grid, box.footprint, EXCLUDED_MARGIN)
+            x, y = (axis[window] for axis in frame.grid.mesh())
+            sight = _sight(frame, box, window, inside(box.footprint, x, y, REGION_MARGIN))
+            self.letters[box.id] += "." if not sight.visible else "x" if sight.velocity is None else "o"
+            if sight.visible and sight.velocity is None:
+                self.causes[self._cause(frame, box, before)] += 1
+
+    @staticmethod
+    def _cause(frame: OccupancyFrame, box: Annotation, before: str) -> str:
+        sights = len(before.replace(".", ""))
+        if sights < 3:
+            return f"scan {sights + 1} in which it is seen"
+        if "o" in before:
+            return "found before"
+        assert frame.observation is not None
+        hit = np.flatnonzero(frame.observation > HIT)
+        rows, columns = np.divmod(hit, frame.grid.columns)
+        x, y = frame.grid.x0 + columns * frame.grid.spacing, frame.grid.y0 + rows * frame.grid.spacing
+        own, near = inside(box.footprint, x, y, REGION_MARGIN), inside(box.footprint, x, y, NEAR)
+        start, members = components(hit, columns, frame.grid.columns, 1)
+        for root in range(len(hit)):
+            part = members[start[root] : start[root + 1]]
+            if own[part].sum() >= MIN_HITS and not near[part].all():
+                return "one component with something else"
+        return "scans 4 and 5" if sights < 5 else "later"
+
+    def report(self) -> None:
+        text = "".join(self.letters.values())
+        frames, missed = text.count("o") + text.count("x"), text.count("x")
+        for name, letters in self.letters.items():
+            print(f"{self.kinds[name]} {name}: {letters}")
+        print(f"{missed} of {frames} frames of movers without a velocity, {100 * missed / max(frames, 1):.1f} %")
+        for cause, count in self.causes.most_common():
+            print(f"{100 * count / frames:.1f} %: {cause}")
+
+
 def main() -> None:
     source: Any = roadbed.open(sys.argv[1] if len(sys.argv) > 1 else "sim:city?sensor=lux4&frames=75")
+    movers, config = MoverFrames(), Config(seed=int(sys.argv[2]) if len(sys.argv) > 2 else 0)
     missed, false, right, begin = Counter[Any](), Counter[Any](), 0, None
-    for index, result in enumerate(Pipeline().run(source)):
+    for index, result in enumerate(Pipeline(config).run(source)):
         frame, truth = result.occupancy, source.truth(index)
         assert frame is not None
         assert frame.observation is not None
         begin = frame.time if begin is None else begin
+        boxes = _simulated(source, index, _T_grid_sensor(frame, result.ground))
+        movers.add(frame, [box for box in boxes if box.moves and _in_grid(box, frame)])
         if frame.time < begin + WARM_UP - 1e-6:
             continue
         T_grid_sensor = _T_grid_sensor(frame, result.ground)
@@ -76,6 +134,7 @@ def main() -> None:
     for name, counts in (("missed", missed), ("false", false)):
         for kind, count in counts.most_common():
             print(f"{name}: {count} {', '.join(kind)}")
+    movers.report()
 
 
 if __name__ == "__main__":

@@ -22,6 +22,7 @@ BEYOND_THE_PAPER = (
     *("maturity", "maturity_free_space", "surface_weights", "unobserved_decay", "fast_births"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "starting_objects"),
     *("small_components", "registered_births", "trusted_births", "registered_weights"),
+    "registered_motion",
     *("registered_release", "tested_particles", "free_time_tests"),
 )
 CHANGES = {

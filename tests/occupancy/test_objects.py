@@ -191,6 +191,13 @@ def test_boxes_hold_the_returns_beside_moving_cells_but_not_those_of_a_wall():
     assert (found["length"], found["width"]) == pytest.approx((4.4, 1.0), abs=0.01)
 
 
+def test_returns_of_moving_cells_count_before_their_mass_is_dynamic():
+    """Each cell returned from its lower quarter; so do the cells around, which are static."""
+    surface, seen = np.full(LATTICE.shape, 0x000F, np.uint16), np.full(LATTICE.shape, 0.9, np.float32)
+    (found,) = clusters_in([(0, 4, 0, 0.6, 3.0, 0.0)], None, (surface, seen, np.zeros_like(seen)))
+    assert (found["length"], found["width"]) == pytest.approx((4.0, 0.45), abs=0.01)
+
+
 def seen_part(points, velocity):
     x, y, length, width, heading = fit_box(points, np.arctan2(velocity[1], velocity[0]), 0.05)
     return (20, 0, len(points), x, y, heading, length, width, *velocity, 0.05, 0.0, 0.05)

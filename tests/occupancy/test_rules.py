@@ -9,7 +9,7 @@ import pytest
 from tests.occupancy import oracle
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.models import NO_CHANCE, NO_SURFACE, filter_model
-from tests.occupancy.scenes import crowd, nothing_seen, place, seen_as
+from tests.occupancy.scenes import crowd, grid_of_boxes, nothing_seen, place, seen_as
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -135,3 +135,21 @@ def test_what_is_slow_changes_its_velocity_less(Filter):
         place(filter_, (2, 2), [(speed, 0.0, 1e-5)] * model.particles)
         filter_.step(nothing_seen((4, 4)), 0.1)
         assert crowd(filter_).vy.std() == pytest.approx(0.1 * expected, rel=0.03)
+
+
+@pytest.mark.parametrize(("size", "at_once"), [(1.2, True), (0.6, False)], ids=["large", "small"])
+def test_a_registered_component_moves_with_its_velocity(Filter, size, at_once):
+    """At once if it has 20 cells; a smaller one where particles agree, which are born with that velocity."""
+    for rule, moves in (({}, at_once), ({"agreement": -1.0, "trusted_cells": 10_000}, False)):
+        filter_, found = Filter((30, 60), 0.2, filter_model(4000, moving=rule)), []
+        for k in range(4):
+            filter_.step(grid_of_boxes((30, 60), 0.2, [(3.0 + 0.4 * k, 3.0, size, size)]), 0.1)
+            found.append(filter_.velocities.mean[filter_.moving])
+        assert len(found[1]) == 0
+        assert bool(len(found[2])) == moves  # the first scan that is 0.2 s old
+        if moves:
+            np.testing.assert_allclose(found[2], np.tile([4.0, 0.0], (len(found[2]), 1)), atol=0.3)
+        if not rule:
+            velocity = found[3]
+            assert len(velocity) > 0
+            assert np.ptp(velocity, axis=0).max() == 0  # all of them that of the component

@@ -51,6 +51,7 @@ OccupancyRule = Literal[
     "registered_births",  # newborn particles take the registered velocity
     "trusted_births",  # which count for velocities at once
     "registered_weights",  # particles are weighted by the registered velocity
+    "registered_motion",  # cells move as their registered component does, if it is large or particles agree
     "registered_release",  # static mass of a registered component becomes dynamic
     # moving cells
     "particle_age",  # velocities come from particles that survived some resamplings

@@ -29,6 +29,7 @@ class ObservationBuffers:
     surface: Any  # uint16
     label: Any  # int32
     velocity: Any  # float32 (components, 2)
+    component_cells: Any  # int32 (components,)
 
 
 class FilterBuffers:

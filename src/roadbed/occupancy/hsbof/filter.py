@@ -121,7 +121,7 @@ class Hsbof:
         with timed(timings, "update_measurement"):
             self._update_measurement(observation, registered, rules)
         with timed(timings, "estimate_velocities"):
-            self._estimate_velocities(observation)
+            self._estimate_velocities(observation, registered)
         with timed(timings, "give_birth"):
             self._give_birth(registered, ego_velocity, draw)
         with timed(timings, "resample"):
@@ -156,11 +156,11 @@ class Hsbof:
         given = (prior, observation, registered, self._start, s.arrays, rules)
         parallel_for(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
-    def _estimate_velocities(self, observation: Observation) -> None:
+    def _estimate_velocities(self, observation: Observation, registered: Registered) -> None:
         """Mean and covariance per cell, and which cells move; in new arrays, which are given out."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
-        particles = (self._start, self._sorted.arrays, self.masses, self.model.moving)
+        particles = (self._start, self._sorted.arrays, self.masses, registered, self.model.moving)
         parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
         given = (self.velocities, observation.probability, self.model.moving)
         parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)

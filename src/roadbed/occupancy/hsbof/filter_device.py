@@ -141,7 +141,9 @@ class HsbofDevice:
         yield from phase(
             "update_measurement", ("weigh_particles", capacity, *weigh), ("update_measurement", size, *update)
         )
-        velocities = (step, b.runs, b.sorted, b.layers, b.old_mass, b.mean, b.covariance, b.moving_alone)
+        registered = (g.label, g.velocity, g.component_cells)
+        estimated = (b.old_mass, b.mean, b.covariance, b.moving_alone)
+        velocities = (step, b.runs, b.sorted, b.layers, *registered, *estimated)
         yield from phase(
             "estimate_velocities",
             ("estimate_velocities", size, *velocities),

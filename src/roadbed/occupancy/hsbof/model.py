@@ -26,6 +26,7 @@ SURFACE_REACH = 2  # subcells around a particle in which a return is looked for
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 LEAST_MASS = 1e-3  # below it a cell has no velocity
 LEAST_VARIANCE = 1e-4  # m^2/s^2
+REGISTERED_VARIANCE = 0.1  # m^2/s^2, of the registered velocity of a cell without particles
 STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before a velocity is compared with zero
 ALIKE_REACH = 2  # cells around one in which others must move the same way
 ALIKE = 0.5  # square of the share by which velocities of neighbours may differ
@@ -62,6 +63,7 @@ _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
     "tested_particles": {"untested": 1.0},
     "moving_neighbours": {"neighbours": 0},
     "moving_share": {"alike": 0.0},
+    "registered_motion": {"agreement": -1.0, "trusted_cells": np.iinfo(np.int32).max},
 }
 _OFF_BIRTH: dict[OccupancyRule, dict[str, Any]] = {
     "traffic_births": {"traffic": 0.0},
@@ -83,6 +85,8 @@ class MovingRule(NamedTuple):
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     age: int = 3  # resamplings a particle must survive to count for velocities
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
+    agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
+    trusted_cells: int = 20  # of a component whose registered velocity its cells take at once
 
 
 class BirthRule(NamedTuple):

@@ -27,9 +27,11 @@ FUNCTION void moments_of(const CellVelocities *group, int i, real *terms) {
         UNROLL for (int k = 0; k < MOMENTS; ++k) terms[k] = (real)0;
 }
 
-// Mean and covariance (xx, xy, yy).
+// Mean and covariance (xx, xy, yy). Cells of a registered component take its velocity, which is less late, if it is large or
+// their particles agree.
 KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLOBAL const Particle *particles,
-                           GLOBAL const float *layers, GLOBAL float *old_mass, GLOBAL float2 *mean,
+                           GLOBAL const float *layers, GLOBAL const int *label, GLOBAL const float2 *registered,
+                           GLOBAL const int *component_cells, GLOBAL float *old_mass, GLOBAL float2 *mean,
                            GLOBAL float *covariance, GLOBAL uchar *moving) {
     LOCAL_ARRAY real terms[MOMENTS * CHUNK];
     LOCAL_ARRAY int bounds[2];
@@ -43,13 +45,30 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
         if (cell >= step->size) continue;
         real old = sums[0], m = sums[1], mx = sums[2], my = sums[3], mxx = sums[4], mxy = sums[5], myy = sums[6];
         old_mass[cell] = (float)old;
-        int moves = 0;
+        int moves = 0, component = label[cell], trusted = 0;
         float vx = NOT_A_NUMBER, vy = NOT_A_NUMBER, xx = NOT_A_NUMBER, xy = NOT_A_NUMBER, yy = NOT_A_NUMBER;
-        if (old > (real)LEAST_MASS) {
-            mx /= m;
-            my /= m;
-            real cxx = fmax(mxx / m - mx * mx, (real)LEAST_VARIANCE), cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
-            real cxy = mxy / m - mx * my, doubt = old / m;
+        real rx = (real)NOT_A_NUMBER, ry = rx;
+        if (component >= 0) {
+            rx = (real)registered[component].x;
+            ry = (real)registered[component].y;
+            trusted = is_finite(registered[component].x) && component_cells[component] >= rule->trusted_cells;
+        }
+        if (old > (real)LEAST_MASS || trusted) {
+            real cxx = (real)REGISTERED_VARIANCE, cyy = cxx, cxy = (real)0, doubt = one;
+            if (old > (real)LEAST_MASS) {
+                mx /= m;
+                my /= m;
+                cxx = fmax(mxx / m - mx * mx, (real)LEAST_VARIANCE);
+                cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
+                cxy = mxy / m - mx * my;
+                doubt = old / m;
+            }
+            real apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry);  // not a number where nothing is registered
+            int follows = trusted || apart <= rule->agreement * (rx * rx + ry * ry);
+            if (follows) {
+                mx = rx;
+                my = ry;
+            }
             vx = (float)mx;
             vy = (float)my;
             xx = (float)(cxx * doubt);
@@ -58,9 +77,9 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
             float s = layers[STATIC * step->size + cell], d = layers[DYNAMIC * step->size + cell];
             real occupancy = (real)0.5 * (one + (real)s + (real)d - (real)layers[FREE * step->size + cell]);
             real a = cxx + (real)STANDSTILL_VARIANCE, c = cyy + (real)STANDSTILL_VARIANCE;
-            moves = occupancy > rule->occupancy && (real)d > rule->dynamic_share * (real)(s + d) &&
-                    mx * mx + my * my > rule->speed * rule->speed &&
-                    (c * mx * mx - two * cxy * mx * my + a * my * my) / (a * c - cxy * cxy) > rule->mahalanobis;
+            real distance = (c * mx * mx - two * cxy * mx * my + a * my * my) / (a * c - cxy * cxy);
+            moves = occupancy > rule->occupancy && mx * mx + my * my > rule->speed * rule->speed &&
+                    (follows || ((real)d > rule->dynamic_share * (real)(s + d) && distance > rule->mahalanobis));
         }
         GLOBAL float *velocity = (GLOBAL float *)&mean[cell];
         velocity[0] = vx;

@@ -5,17 +5,25 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U, max, min
-from roadbed.occupancy.hsbof.model import ALIKE, ALIKE_REACH, LEAST_MASS, LEAST_VARIANCE, STANDSTILL_VARIANCE
+from roadbed.occupancy.hsbof.model import (
+    ALIKE,
+    ALIKE_REACH,
+    LEAST_MASS,
+    LEAST_VARIANCE,
+    REGISTERED_VARIANCE,
+    STANDSTILL_VARIANCE,
+)
 from roadbed.occupancy.model import HIT
 
 _BLOCK = 32  # cells of a row
 
 
 @njit(cache=True, nogil=True)
-def estimate_velocities(first, last, start, particles, masses, rule, out):
+def estimate_velocities(first, last, start, particles, masses, registered, rule, out):
     """Mean and covariance (xx, xy, yy) per cell over particles that are old enough, and which cells move.
 
-    Particles whose motion was tested lately count most: inside a large object any velocity survives for a while.
+    Particles whose motion was tested lately count most: inside a large object any velocity survives for a while. Cells
+    of a registered component take its velocity, which is less late, if it is large or their particles agree.
     """
     vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
     # Flat, as computing a row takes longer than all the rest in a cell without particles.
@@ -26,8 +34,13 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
     covariance[3 * first : 3 * last] = np.nan
     out_mass[first:last] = 0
     moving[first:last] = False
+    label = registered.label.reshape(-1)
     for cell in range(first, last):
-        if start[cell] == start[cell + 1]:
+        component, rx, ry, trusted = label[cell], np.nan, np.nan, False
+        if component >= 0:
+            rx, ry = float(registered.velocity[component, 0]), float(registered.velocity[component, 1])
+            trusted = not np.isnan(rx) and registered.cells[component] >= rule.trusted_cells
+        if start[cell] == start[cell + 1] and not trusted:
             continue
         old = m = mx = my = mxx = mxy = myy = 0.0
         for i in range(start[cell], start[cell + 1]):
@@ -41,28 +54,33 @@ def estimate_velocities(first, last, start, particles, masses, rule, out):
                 mxy += w * vx[i] * vy[i]
                 myy += w * vy[i] * vy[i]
         out_mass[cell] = old
-        if old <= LEAST_MASS:
+        cxx = cyy = REGISTERED_VARIANCE
+        cxy, doubt = 0.0, 1.0
+        if old > LEAST_MASS:
+            mx /= m
+            my /= m
+            cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
+            cyy = max(myy / m - my * my, LEAST_VARIANCE)
+            cxy = mxy / m - mx * my
+            doubt = old / m  # 1 where every particle was tested, up to 1 / untested
+        elif not trusted:
             continue
-        mx /= m
-        my /= m
-        cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
-        cyy = max(myy / m - my * my, LEAST_VARIANCE)
-        cxy = mxy / m - mx * my
+        apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry)  # NaN where nothing is registered
+        follows = trusted or apart <= rule.agreement * (rx * rx + ry * ry)
+        if follows:
+            mx, my = rx, ry
         velocity[2 * cell], velocity[2 * cell + 1] = mx, my
-        doubt = old / m  # 1 where every particle was tested, up to 1 / untested
         covariance[3 * cell] = cxx * doubt
         covariance[3 * cell + 1] = cxy * doubt
         covariance[3 * cell + 2] = cyy * doubt
 
         s, d = static[cell], dynamic[cell]
         occupancy = 0.5 * (1 + s + d - free[cell])  # S + D + U/2
-        if occupancy <= rule.occupancy or d <= rule.dynamic_share * (s + d):
-            continue
-        if mx * mx + my * my <= rule.speed**2:
+        if occupancy <= rule.occupancy or mx * mx + my * my <= rule.speed**2:
             continue
         a, c = cxx + STANDSTILL_VARIANCE, cyy + STANDSTILL_VARIANCE
         distance = (c * mx * mx - 2 * cxy * mx * my + a * my * my) / (a * c - cxy * cxy)
-        moving[cell] = distance > rule.mahalanobis
+        moving[cell] = follows or (d > rule.dynamic_share * (s + d) and distance > rule.mahalanobis)
 
 
 @njit(cache=True, nogil=True)

@@ -129,15 +129,17 @@ def _take_returns(own, rows, columns, layers, grid, stamps, points, part):
         low, high = min(low, begin), max(high, end)
         for r in range(max(rows[k] - 1, 0), min(rows[k] + 2, grid.rows)):
             for cell in range(r * grid.columns + begin, r * grid.columns + end):
-                stamps[cell] = 1
+                stamps[cell] = max(stamps[cell], 1)
+        stamps[rows[k] * grid.columns + columns[k]] = 2
     used = part.first
     for r in range(max(rows[own[0]] - 1, 0), min(rows[own[-1]] + 2, grid.rows)):
         for c in range(low, high):
             cell = r * grid.columns + c
             if not stamps[cell]:
                 continue
+            belongs = stamps[cell] == 2 or layers.dynamic[cell] > layers.static[cell]
             stamps[cell] = 0
-            if not layers.dynamic[cell] > layers.static[cell] or not layers.observation[cell] > HIT:
+            if not belongs or not layers.observation[cell] > HIT:
                 continue
             if used + SUBCELLS * SUBCELLS > points.shape[0]:
                 points = _with_room(points, used, SUBCELLS * SUBCELLS)

@@ -39,7 +39,8 @@ class PriorMaturity(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """Motion of components: cell -> component -> velocity."""
+    """Motion of components: cell -> component -> velocity, and how many cells it has."""
 
     label: NDArray[np.int32]  # component per cell, -1: not hit
     velocity: Float32  # (components, 2) m/s, NaN where none was found
+    cells: NDArray[np.int32]  # (components,)

@@ -51,7 +51,7 @@ FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *su
 // Draws the bitmap; every hit is its own root; boxes and velocities are empty.
 KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *probability, GLOBAL const float *observedness,
                     GLOBAL const ushort *surface, GLOBAL address_t *bitmaps, GLOBAL int *parent, GLOBAL int *boxes_all,
-                    GLOBAL float *velocity, GLOBAL int *tickets) {
+                    GLOBAL float *velocity, GLOBAL int *cells_out, GLOBAL int *tickets) {
     int rows = pass->rows, columns = pass->columns, cells = rows * columns;
     GLOBAL address_t *bitmap = bitmaps + (address_t)pass->now * BITMAP_SIZE(pass);
     GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
@@ -65,7 +65,7 @@ KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *prob
     FOR_EACH(k, pass->most_components) {
         boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
         boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
-        boxes[BOX * k + 4] = 0;
+        boxes[BOX * k + 4] = cells_out[k] = 0;
     }
     FOR_EACH(k, 2 * pass->slots * pass->most_components) velocity[k] = NOT_A_NUMBER;
     if (GLOBAL_ID < PASSES) tickets[GLOBAL_ID] = 0;
@@ -111,7 +111,7 @@ KERNEL find_roots(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBA
 // `before` counts the roots before each cell.
 KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent, GLOBAL const int *is_root,
                    GLOBAL const int *before, GLOBAL int *labels_all, GLOBAL int *boxes_all, GLOBAL int *counts,
-                   GLOBAL int *label_out) {
+                   GLOBAL int *label_out, GLOBAL int *cells_out) {
     int columns = pass->columns, cells = pass->rows * columns;
     GLOBAL int *labels = labels_all + (address_t)pass->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
@@ -127,5 +127,6 @@ KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent
         if (column < ATOMIC_READ(&box[2])) ATOMIC_MIN(&box[2], column);
         if (column > ATOMIC_READ(&box[3])) ATOMIC_MAX(&box[3], column);
         ATOMIC_ADD(&box[4], 1);
+        ATOMIC_ADD(&cells_out[label], 1);
     }
 }

@@ -31,7 +31,9 @@ class Registration:
         self._history: ScanHistory[ScanComponents] = ScanHistory(model.span)
         self._no_maturity = np.zeros((cells.rows, cells.columns), np.float32)
         self._nothing = Registered(
-            np.full((cells.rows, cells.columns), -1, np.int32), np.full((1, 2), np.nan, np.float32)
+            np.full((cells.rows, cells.columns), -1, np.int32),
+            np.full((1, 2), np.nan, np.float32),
+            np.zeros(1, np.int32),
         )
 
     @staticmethod
@@ -62,7 +64,7 @@ class Registration:
             else:
                 parallel_for(register_components, len(now.start) - 1, prior, *given)
         self._history.store(now)
-        return Registered(now.label, velocity)
+        return Registered(now.label, velocity, np.diff(now.start))
 
     def _transform(self, motion: GridMotion) -> GridTransform:
         return transform_of(motion, self.cells.spacing)

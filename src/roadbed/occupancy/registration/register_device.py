@@ -41,7 +41,8 @@ class RegistrationDevice:
         self._most = _most_components(cells.rows, cells.columns)
         label = backend.upload(np.full(size, -1, np.int32))
         self._slots, self._groups = _slots(backend), _groups(backend)
-        self.registered = Registered(label, backend.upload(np.full(2 * self._slots * self._most, np.nan, np.float32)))
+        velocity = backend.upload(np.full(2 * self._slots * self._most, np.nan, np.float32))
+        self.registered = Registered(label, velocity, zeros(self._most, np.int32))
         if not model.enabled:
             return
         self._passes = backend.staging_buffer(len(Pass) * REGISTRATION_PASS.itemsize)
@@ -125,8 +126,8 @@ class RegistrationDevice:
             size = self.cells.rows * self.cells.columns
             groups, passes, found = groups_over(self.backend, size), self._passes, self.registered
             hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
-            draw = (passes, *observation, self._bitmaps, *hits, found.velocity, self._tickets)
-            number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label)
+            draw = (passes, *observation, self._bitmaps, *hits, found.velocity, found.cells, self._tickets)
+            number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label, found.cells)
             scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
             components = [
