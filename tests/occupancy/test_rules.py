@@ -137,9 +137,9 @@ def test_what_is_slow_changes_its_velocity_less(Filter):
         assert crowd(filter_).vy.std() == pytest.approx(0.1 * expected, rel=0.03)
 
 
-@pytest.mark.parametrize(("size", "at_once"), [(1.2, True), (0.6, False)], ids=["large", "small"])
+@pytest.mark.parametrize(("size", "at_once"), [(1.6, True), (0.6, False)], ids=["large", "small"])
 def test_a_registered_component_moves_with_its_velocity(Filter, size, at_once):
-    """At once if it has 20 cells; a smaller one where particles agree, which are born with that velocity."""
+    """At once if it has 40 cells; a smaller one where particles agree, which are born with that velocity."""
     for rule, moves in (({}, at_once), ({"agreement": -1.0, "trusted_cells": 10_000}, False)):
         filter_, found = Filter((30, 60), 0.2, filter_model(4000, moving=rule)), []
         for k in range(4):

@@ -86,7 +86,7 @@ class MovingRule(NamedTuple):
     age: int = 3  # resamplings a particle must survive to count for velocities
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
     agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
-    trusted_cells: int = 20  # of a component whose registered velocity its cells take at once
+    trusted_cells: int = 40  # of a component whose registered velocity its cells take at once
 
 
 class BirthRule(NamedTuple):
