@@ -91,7 +91,7 @@ def use_installed_drivers() -> None:
 
 def run_tests() -> dict[str, Any]:
     parts = ("runtime", "ground", "mapping", "occupancy")
-    command = [sys.executable, "-m", "pytest", "-q", *(f"tests/{part}" for part in parts)]
+    command = [sys.executable, "-m", "pytest", "-v", *(f"tests/{part}" for part in parts)]
     if importlib.util.find_spec("xdist"):
         command += ["-n", str(os.cpu_count()), "--dist", "worksteal"]
     begin = time.perf_counter()
@@ -100,7 +100,7 @@ def run_tests() -> dict[str, Any]:
     return {
         "exit": done.returncode,
         "seconds": round(time.perf_counter() - begin, 1),
-        "summary": " ".join(done.stdout.strip().splitlines()[-1:]),
+        "summary": next((line for line in reversed(done.stdout.splitlines()) if " passed" in line), "none passed"),
     }
 
 
