@@ -19,7 +19,7 @@ def kept(rules, seed, error, iou):
     mover = {
         "id": "1", "kind": "car", "true_speed": 2.0, "error_percent": error, "missed_percent": 40.0, "frames": 9,
         "settled_after_s": None, "visible_frames": 30, "missed_frames": 3, "unseen_frames": 0, "within_10_percent": 50,
-        "speeds": [(0.0, 0.0, None), (1.0, 0.2, None), (1.9, 2.0, 1.5), (3.5, 5.2, 4.8)],
+        "frames_at_rest": 4, "speeds": [(1.0, 0.6, None), (1.9, 2.0, 1.5), (3.5, 5.2, 4.8)],
     }  # fmt: skip
     figures = {"dynamic_iou": iou, "occupancy_auc": 0.9, "error_percent": error, "missed_percent": 40.0}
     return {"scene": "standstart", "rules": rules, "seed": seed, "movers": [mover], **figures}
@@ -40,7 +40,7 @@ def test_means_and_misses(tmp_path):
     assert both.startswith("| standstart | all | 2 | 6 | 40 |")
     assert "| 0.6 |" in both
     assert "| standstart | car 1 | 2 | -, 40, - | 6, 40, - |" in tables.movers(runs)
-    assert "| all | 0 | 1.9 | 4.8 | 5.2 |" in tables.starting(runs)
+    assert "| all | 0 | 0.9 | 4.8 | 5.2 |" in tables.starting(runs)
     assert len(tables.every_seed(runs).splitlines()) == 2 + 3
 
 
