@@ -8,9 +8,10 @@ shift
 root=${CHROOT:-/var/tmp/roadbed-opencl-$release}
 checkout=$(cd "$(dirname "$0")/.." && pwd)
 if [ ! -d "$root/checkout" ]; then
+    mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' | head -n 1) # of this machine
     debootstrap --variant=minbase \
         --include=pocl-opencl-icd,mesa-opencl-icd,ocl-icd-libopencl1,python3-venv,ca-certificates "$release" "$root" \
-        http://deb.debian.org/debian sid # the script for a release that is newer than debootstrap
+        "$mirror" sid # the script for a release that is newer than debootstrap
     mkdir "$root/checkout"
 fi
 cp /etc/resolv.conf "$root/etc/"

@@ -17,6 +17,7 @@ from roadbed.core.errors import DeviceError, InputError, needs_extra
 
 _OBJECT_STORE = 80 << 20  # bytes: only names and counts travel
 ATTEMPTS = 4  # at one task
+_STARTS = 3  # of Ray
 _WAITING_PER_CORE = 4  # tasks handed to Ray before they can begin
 _LOOK_EVERY = 0.5  # s
 # Ray replaces 127.0.0.1 by the machine's address on the network, unless clusters of several machines are switched off.
@@ -94,13 +95,13 @@ class Engine:
 
     def _start(self, options: dict[str, Any]) -> None:
         """Ray gives up after 30 s, which its node may take to start on a busy machine: then it is tried again."""
-        for again in (self._address is None, False):
+        for attempt in range(1, _STARTS + 1):
             try:
                 self._ray.init(**options)
                 return
             except Exception as error:  # of many kinds, plain ones among them
                 problem = " ".join(str(error).split())
-            if not (again and "timed out during startup" in problem):
+            if attempt == _STARTS or self._address is not None or "timed out during startup" not in problem:
                 raise DeviceError(f"Ray on {self._address or 'this machine'} does not answer ({problem})")
 
     def __exit__(self, *_: object) -> None:
