@@ -104,7 +104,7 @@ def moments_picture(folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, all_axes = plt.subplots(1, len(MOMENTS), figsize=(5.4 * len(MOMENTS), 5.6), layout="constrained")
+    figure, all_axes = plt.subplots(1, len(MOMENTS), figsize=(5.4 * len(MOMENTS), 6.2), layout="constrained")
     for axes, (location, mover, half, title) in zip(all_axes, MOMENTS):
         *_, last = drive(location)
         assert last.occupancy is not None
@@ -155,7 +155,7 @@ def phantoms_picture(folder: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, all_axes = plt.subplots(len(PHANTOMS), 2, figsize=(11, 5.6 * len(PHANTOMS)), layout="constrained")
+    figure, all_axes = plt.subplots(len(PHANTOMS), 2, figsize=(11, 6.2 * len(PHANTOMS)), layout="constrained")
     for row, (location, rule, half, title) in zip(all_axes, PHANTOMS):
         source: Any = roadbed.open(location)
         before = list(drive(location, without=[rule]))
