@@ -92,8 +92,8 @@ else
 	$(BIN)/python scripts/opencl_grind.py
 endif
 
-# The OpenCL parts of Debian that no test needs: rusticl against the CPU, and kernels under Oclgrind but for those of the
-# occupancy on GPUs, which take ten minutes there.
+# Drivers of Debian that no test needs: rusticl against the CPU, and kernels under Oclgrind without those of the
+# occupancy for GPUs, which take longer there than all others together.
 opencl-check: warm .stamps/opencl-check
 	$(BIN)/python scripts/opencl_matrix.py --only rusticl --source 'sim:city?sensor=vlp16&frames=3'
 	$(BIN)/python scripts/opencl_grind.py --kinds cpu

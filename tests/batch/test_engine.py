@@ -55,6 +55,18 @@ with temporary_folder() as folder:
     if os.environ["END"] == "killed":
         os.kill(os.getpid(), signal.SIGKILL)
 """
+ABORTS = """
+import ray._private.services as services
+from roadbed.batch.engine import Engine
+from roadbed.core.errors import DeviceError
+
+services.RAYLET_EXECUTABLE = {executable!r}
+try:
+    with Engine(None, 1):
+        print("started")
+except DeviceError as error:
+    print(error)
+"""
 
 
 def start(code, **environment):
@@ -88,6 +100,18 @@ def test_a_killed_batch_leaves_no_folder():
             time.sleep(0.05)
         assert folder.name.startswith("roadbed-")
         assert not folder.exists()
+
+
+def test_a_raylet_that_aborts_is_started_once_more(tmp_path):
+    """After the 30 s in which Ray gives up."""
+    import ray._private.services as services
+
+    raylet, tried = tmp_path / "raylet", tmp_path / "tried"
+    raylet.write_text(f'#!/bin/sh\n[ -e {tried} ] && exec {services.RAYLET_EXECUTABLE} "$@"\ntouch {tried}\nexit 134\n')
+    raylet.chmod(0o755)
+    environment = {"RAY_AUTH_MODE": "token", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # as of the engine
+    with start(ABORTS.format(executable=str(raylet)), **environment) as process:
+        assert process.stdout.read() == "started\n"
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ EXPECTED = {
 
 
 # What reaches the device: other points, other poses, a prior that is left. The order of scans is judged before it.
-ON_A_DEVICE = ("empty", "corrupt", "axes", "lost-pose")
+ON_A_DEVICE = ("empty", "corrupt", "axes", "jump", "lost-pose")
 CASES = [("cpu", kind) for kind in KINDS] + [(ACCELERATORS[0], kind) for kind in ON_A_DEVICE]
 
 

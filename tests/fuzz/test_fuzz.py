@@ -18,7 +18,7 @@ from tests.fuzz.targets import Target, all_targets
 
 pytestmark = pytest.mark.long(30)
 
-CASES = 100
+CASES = 150
 
 
 def test_every_reader_takes_a_share_of_cases(tmp_path):

@@ -85,7 +85,7 @@ def test_structures_have_the_layout_of_their_records(device, record):
 
 
 def test_a_relaxed_program_tells_unknown_from_known(device):
-    """NaN marks what is unknown: compilers that assume finite numbers fold this choice to `value`."""
+    """NaN marks what is unknown: compilers that assume finite numbers fold this choice to its first branch."""
     kernel = """
     FUNCTION float known(float value) { return value > 0.0f ? value * 2.0f + 1.0f : NOT_A_NUMBER; }
     KERNEL mark(GLOBAL const float *values, GLOBAL int *out) { out[LOCAL_ID] = is_finite(known(values[LOCAL_ID])); }
