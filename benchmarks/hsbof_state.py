@@ -89,7 +89,7 @@ class HsbofState(HsbofDevice):
     def velocities(self) -> Velocities:
         b, shape = self._buffers, self.cells[:2]
         return Velocities(
-            self._download(b.old_mass, *shape),
+            self._download(b.particle_mass, *shape),
             self._download(b.mean, *shape, 2),
             self._download(b.covariance, *shape, 3),
             self._download(b.moving_alone, *shape).view(np.bool_),

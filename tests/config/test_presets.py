@@ -17,12 +17,12 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.observation.model import SensorModel
 
 BEYOND_THE_PAPER = (
-    *("sparse_sensors", "sparse_returns", "vertical_faces", "whole_cells", "layered_surfaces"),
+    *("sparse_sensors", "vertical_faces", "whole_cells", "layered_surfaces"),
     *("exclusive_masses", "unseen_is_static", "births_beside_movers", "free_space_decay"),
-    *("maturity", "maturity_free_space", "surface_weights", "unobserved_decay", "fast_births"),
-    *("registration", "fast_registration", "refined_registration", "confirmed_registration", "starting_objects"),
-    *("small_components", "registered_births", "trusted_births", "registered_weights"),
-    "registered_motion",
+    *("maturity", "surface_weights", "unobserved_decay"),
+    *("registration", "fast_registration", "refined_registration", "confirmed_registration", "second_registration"),
+    *("small_components", "registered_births", "registered_weights"),
+    *("starting_objects", "registered_motion"),
     *("registered_release", "tested_particles", "free_time_tests"),
 )
 CHANGES = {
@@ -79,13 +79,13 @@ def test_a_rule_that_is_switched_off_has_no_effect_on_the_papers_filter():
     model = FilterModel.of(paper.occupancy)
     assert not any((model.exclusive, model.registration.enabled, model.surface_births))
     assert {model.maturity_begin, model.surface_sigma} == {np.inf}
-    assert {model.claimed, model.beside, model.test_free, model.birth.fast, model.birth.registered} == {0.0}
+    assert {model.claimed, model.beside, model.test_free, model.birth.registered} == {0.0}
     assert model.unobserved_survival == model.registered_floor == model.moving.untested == 1.0
     assert model.sure_memory == model.free_memory
     for points in (100, 100_000):  # of a sparse sensor and of a dense one
         sensor = SensorModel.of(paper, 0.1, 60.0, points)
         assert (sensor.face, sensor.neighbour_rays, sensor.log_hit_ratio) == (0.0, 0, pytest.approx(np.log(4)))
-        assert (sensor.whole_cells, sensor.layers_apart) == (False, 0.0)
+        assert (sensor.whole_cells, sensor.layers_apart, sensor.unknown_ground) == (False, 0.0, 0.5)
 
 
 def test_no_addition_is_left_on():

@@ -15,7 +15,7 @@ from roadbed.config import OccupancyConfig
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice
 from roadbed.occupancy.engine import GridMotion, OccupancyEngine, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.hsbof.arrays import Masses
+from roadbed.occupancy.hsbof.arrays import Masses, Particles
 from roadbed.occupancy.hsbof.filter import Hsbof, ParticleSet
 from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.hsbof.program import PARTICLE
@@ -81,7 +81,7 @@ class HsbofOnDevice:
         device, p = self.device, self.particles
         device.set_layers(self.layers)
         particles, cells = np.zeros(p.capacity, PARTICLE), np.full(p.capacity, device.size, np.int32)
-        for name in PARTICLE.names or ():
+        for name in set(Particles._fields) & set(PARTICLE.names or ()):
             particles[name] = getattr(p.arrays, name)
         cells[: p.count] = 0
         device.backend.upload(particles.view(np.float32), device._buffers.particles)
@@ -94,7 +94,7 @@ class HsbofOnDevice:
         particles = device.particles_in(device._buffers.particles, p.capacity)
         p.count = int(np.count_nonzero(cells < device.size))
         p.arrays.cell[:] = cells
-        for name in PARTICLE.names or ():
+        for name in set(Particles._fields) & set(PARTICLE.names or ()):
             getattr(p.arrays, name)[:] = particles[name]
         self.velocities, self.moving, self.mass_without_particles = (
             device.velocities,

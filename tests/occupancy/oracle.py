@@ -121,9 +121,9 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     return (s_new, d_new, e_new, 1 - s_new - d_new - e_new), [m * scale for m in masses], p_z * born / z
 
 
-def moments(particles, age):
-    """Mean and covariance of particles (vx, vy, mass, age) that are old enough."""
-    old = np.array([p[:3] for p in particles if p[3] >= age], float)
+def moments(particles):
+    """Mean and covariance of particles (vx, vy, mass)."""
+    old = np.array(particles, float)
     if not len(old) or old[:, 2].sum() <= 1e-3:
         return None
     weight = old[:, 2] / old[:, 2].sum()

@@ -102,17 +102,23 @@ def nothing_seen(shape):
     return seen_as(np.full(shape, 0.5), 0.0)
 
 
-def place(filter_, cell, particles, age=5):
+def place(filter_, cell, particles):
     """Put particles (vx, vy, mass) in the middle of a cell."""
     row, column = cell
     p, spacing = filter_.particles.arrays, filter_.cells.spacing
     for vx, vy, mass in particles:
         i = filter_.particles.count
         p.x[i], p.y[i] = (column + 0.5) * spacing, (row + 0.5) * spacing
-        p.vx[i], p.vy[i], p.mass[i], p.age[i] = vx, vy, mass, age
+        p.vx[i], p.vy[i], p.mass[i] = vx, vy, mass
         filter_.particles.count += 1
 
 
 def crowd(filter_):
     """The particles in use."""
     return type(filter_.particles.arrays)(*(values[: filter_.particles.count] for values in filter_.particles.arrays))
+
+
+def copies_of(particles, placed):
+    """Which particles have exactly the velocity of one that was placed: newborn ones take theirs by chance."""
+    exact = [(particles.vx == np.float32(vx)) & (particles.vy == np.float32(vy)) for vx, vy, *_ in placed]
+    return np.any([np.zeros(len(particles.x), bool), *exact], axis=0)

@@ -18,6 +18,7 @@ from roadbed.occupancy.hsbof.model import SURFACE_REACH, CellRules
 from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells
 from roadbed.occupancy.placement import GridPlacement
+from roadbed.occupancy.registration.arrays import Registered
 from tests.occupancy.engines import ENGINES, hsbof
 from tests.occupancy.models import filter_model
 from tests.occupancy.scenes import flat_ground, scan_at
@@ -71,25 +72,28 @@ def test_maturity_fades_with_time_and_not_with_the_number_of_steps(name, dt):
     assert filter_.masses.maturity[0, 0] == pytest.approx(2.0 * 0.8 ** (dt / 0.1), rel=1e-5)
 
 
-def test_a_cell_moves_only_together_with_others_that_move_the_same_way():
+def test_a_cell_moves_with_the_hits_around_it_or_as_its_component():
     """Two rows to the right; a pair among them goes to the left, and a pair is much faster."""
     shape = (4, 12)
-    moving = np.zeros(shape, bool)
-    velocity = np.full((*shape, 2), np.nan, np.float32)
+    moving, probability = np.zeros(shape, bool), np.full(shape, 0.5, np.float32)
+    velocity, label = np.full((*shape, 2), np.nan, np.float32), np.full(shape, -1, np.int32)
     for column, vx in enumerate((4.0, 4.5, -4.0, 3.6, 4.2, 20.0)):
-        moving[1:3, column + 2], velocity[1:3, column + 2] = True, (vx, 0.0)
+        moving[1:3, column + 2], velocity[1:3, column + 2], probability[1:3, column + 2] = True, (vx, 0.0), 0.9
+    label[1:3, 4:8:3] = 0
     found = np.zeros(shape, bool)
     velocities = Velocities(np.zeros(shape, np.float32), velocity, np.zeros((*shape, 3), np.float32), moving)
 
-    def drop(neighbours):
-        rule = filter_model(moving={"neighbours": neighbours, "alike": 0.0}).moving
-        drop_lone_cells(0, len(moving), velocities, np.full(shape, 0.5, np.float32), rule, found)
+    def moving_columns(alike, registered=(np.nan, np.nan)):
+        registered = Registered(label, np.array([registered], np.float32), np.ones(1, np.int32))
+        rule = filter_model(moving={"alike": alike}).moving
+        drop_lone_cells(0, len(moving), velocities, probability, registered, rule, found)
+        assert (found[1] == found[2]).all()
+        assert not found[[0, 3]].any()
+        return np.flatnonzero(found[1]).tolist()
 
-    drop(2)
-    for row in (1, 2):
-        np.testing.assert_array_equal(np.flatnonzero(found[row]), [2, 3, 5, 6])
-    drop(0)
-    np.testing.assert_array_equal(found, moving)
+    assert moving_columns(0.3) == [2, 3, 5, 6]
+    assert moving_columns(0.0) == [2, 3, 4, 5, 6, 7]
+    assert moving_columns(0.3, (20.0, 0.0)) == [2, 3, 5, 6, 7]  # the component of the pairs at columns 4 and 7
 
 
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])

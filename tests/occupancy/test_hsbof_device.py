@@ -47,7 +47,6 @@ def random_state(filter_, rng):
     p.arrays.x[:count], p.arrays.y[:count] = (rng.uniform(0, 1, (count, 2)) ** 2 * extent).T
     p.arrays.vx[:count], p.arrays.vy[:count] = rng.normal(0, 5, (2, count))
     p.arrays.mass[:count] = rng.uniform(0, 0.2, count)
-    p.arrays.age[:count] = rng.integers(0, 7, count)
     p.arrays.tested[:count] = rng.choice([0.0, 0.3, 1.0], count)
 
 
@@ -102,7 +101,7 @@ def test_every_step_has_the_bits_of_the_cpus(backend, preset, motion):
     _, cells, order = b.sort.launches(b.cells, b.order, device.device.capacity)
     count = cpu._sorted.count
     same(download(order, 0, count), cpu._order[:count], "reorder")
-    kept = ("x", "y", "vx", "vy", "mass", "tested", "age", "origin")
+    kept = ("x", "y", "vx", "vy", "mass", "tested", "origin")
     sorted_ = device.device.particles_in(b.sorted, count)
     same_particles(sorted_, download(cells, 0, count), cpu._sorted.arrays, count, "update_measurement", kept)
     same(download(b.birth, 0, size), cpu._birth, "newborn mass")

@@ -194,12 +194,27 @@ def changing_speed(gain, y):
     return [rectangle(6 + 4.0 * t + 0.5 * gain * t * t, y, 4.2, 1.8, "sw") for t in np.arange(-0.4, 0.01, 0.1)]
 
 
-@pytest.mark.parametrize(("gain", "span", "late"), [(6, 0.2, 0.1), (6, 0.0, 0.2), (-6, 0.2, 0.2), (-6, 0.0, 0.2)])
-def test_what_speeds_up_is_late_by_half_the_shorter_time_between_scans(gain, span, late):
+@pytest.mark.parametrize(
+    ("gain", "refined", "late"), [(6, True, 0.1), (6, False, 0.2), (-6, True, 0.2), (-6, False, 0.2)]
+)
+def test_what_speeds_up_is_late_by_half_the_shorter_time_between_scans(gain, refined, late):
     """What slows down is late by half the longer one, with and without the younger scan."""
     scans = [seen(places) for places in changing_speed(gain, 4)]
-    found = velocity_at(registered(scans, registration_model(refined_span=span)), 6.1, 4.0)
+    found = velocity_at(registered(scans, registration_model(refined=refined)), 6.1, 4.0)
     assert found == pytest.approx([4.0 - gain * late, 0.0], abs=SUBCELL / (2 * late))
+
+
+def appearing(scans=3):
+    """Five scans of a car at 5 m/s that comes into view: nothing but unseen space was in its way before."""
+    nothing = seen(np.empty((0, 2)), hidden=np.ones(SHAPE, np.bool_))
+    return [nothing] * (5 - scans) + [seen(rectangle(4 + 0.5 * k, 4, 4.2, 1.8, "sw")) for k in range(5 - scans, 5)]
+
+
+@pytest.mark.parametrize(("scans", "second", "found"), [(3, True, True), (3, False, False), (2, True, False)])
+def test_what_came_into_view_is_found_in_the_scan_between(scans, second, found):
+    """Once it has been in view for 0.2 s; against the scan of 0.4 s ago there is nothing to compare it with."""
+    velocity = velocity_at(registered(appearing(scans), registration_model(second=second, fast_span=0)), 6.1, 4.0)
+    assert velocity == (pytest.approx([5.0, 0.0], abs=SUBCELL / 0.2) if found else None)
 
 
 def test_what_swerves_does_not_speed_up():

@@ -13,7 +13,7 @@ from roadbed.occupancy.registration.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
-from tests.occupancy.test_register import SHAPE, SPACING, behind_a_gap, changing_speed, rectangle, seen
+from tests.occupancy.test_register import SHAPE, SPACING, appearing, behind_a_gap, changing_speed, rectangle, seen
 
 CELLS = Cells(*SHAPE, SPACING)
 
@@ -128,7 +128,7 @@ def test_the_first_of_the_best_shifts_is_taken_however_little_better_it_is(devic
         "least": 0,
         "fast_least": 0,
     }
-    config = registration_model(points=6, refined_span=0, **believed)  # of few points, many scores are equal
+    config = registration_model(points=6, refined=False, **believed)  # of few points, many scores are equal
     both, rng, moving = Both(device, config), np.random.default_rng(0), 0
     patches = np.zeros(SHAPE, bool)
     for row, column, side in ((3, 3, 4), (3, 40, 4), (5, 20, 9), (25, 6, 12), (24, 30, 14), (50, 60, 3)):
@@ -155,14 +155,20 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
 def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
     """Two cars, of which the first gains and the second loses 6 m/s^2: what the younger scan changes."""
     velocities = []
-    for span in (0.0, 0.2):
-        both = Both(device, registration_model(refined_span=span))
+    for refines in (False, True):
+        both = Both(device, registration_model(refined=refines))
         for cars in zip(changing_speed(6, 2), changing_speed(-6, 8)):
             both.step(seen(np.vstack(cars)))
         velocities.append(both.velocity)
     registered, refined = velocities
     assert refined[0, 0] > registered[0, 0] + 0.3
     np.testing.assert_array_equal(refined[1], registered[1])
+
+
+@pytest.mark.parametrize(("second", "moving"), [(True, 1), (False, 0)])
+def test_what_came_into_view_is_found_as_on_the_cpu(device, second, moving):
+    both = Both(device, registration_model(second=second))
+    assert [both.step(scan) for scan in appearing()][-1] == moving
 
 
 @pytest.mark.parametrize(("between", "moving"), [("still", 0), ("hidden", 0), ("moving", 1)])

@@ -17,9 +17,8 @@ OccupancyRule = Literal[
     "obstacle_heights",  # a beam that passes high over a cell counts less
     "underpass",  # a beam that passed beneath an obstacle frees nothing
     "mixed_cells",  # beams that pass a cell with returns count less
-    "unknown_ground",  # beams over unknown ground count less
-    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, vertical faces, surer returns
-    "sparse_returns",  # of these, a return is surer
+    "unknown_ground",  # beams over unknown ground count less, but for sparse sensors
+    "sparse_sensors",  # sensors with few returns per azimuth: neighbouring rays, vertical faces
     "vertical_faces",  # of these, returns above each other are an obstacle even where the ground estimate climbed it
     "whole_cells",  # a cell is free only where the neighbouring rays passed it, too
     "layered_surfaces",  # returns of one layer are no surface: nothing is born there, and nothing is registered
@@ -33,32 +32,28 @@ OccupancyRule = Literal[
     "births_beside_movers",  # more mass is born next to moving cells
     "free_space_decay",  # free mass of unseen cells decays
     "maturity",  # hits next to cells that have long been static are static
-    "maturity_free_space",  # not where the cell was seen free for long
     # particles
     "surface_weights",  # particles of a cell are weighted by where in it beams returned
     "unobserved_decay",  # particles die sooner where nothing is seen
     "steady_slow_particles",  # slow particles accelerate less
     "traffic_births",  # some newborn particles take the ego vehicle's velocity, or its opposite
-    "fast_births",  # some take a velocity from a wider disc
     "neighbour_births",  # most take the velocity of a moving neighbour
     # registration of successive scans
     "registration",  # components of hits are registered against an older scan
     "fast_registration",  # and against a young one, for fast objects
     "refined_registration",  # and against one between, for objects that speed up
     "confirmed_registration",  # where that one must confirm the motion
+    "second_registration",  # and what is not found otherwise, against that one
     "starting_objects",  # long static components may start to move
     "small_components",  # small components need less evidence
     "registered_births",  # newborn particles take the registered velocity
-    "trusted_births",  # which count for velocities at once
     "registered_weights",  # particles are weighted by the registered velocity
     "registered_motion",  # cells move as their registered component does, if it is large or particles agree
     "registered_release",  # static mass of a registered component becomes dynamic
     # moving cells
-    "particle_age",  # velocities come from particles that survived some resamplings
-    "tested_particles",  # and count more if free space confirmed their motion
+    "tested_particles",  # particles count more for velocities if free space confirmed their motion
     "free_time_tests",  # free space that was seen free for a while
-    "moving_neighbours",  # enough neighbours must move alike
-    "moving_share",  # and enough of the hit ones
+    "moving_share",  # enough of the hit cells around one must move alike
     # objects
     "join_bodies",  # parts of one body are one object
     "vehicle_size",  # vehicles seen from one side have at least a usual size

@@ -12,7 +12,7 @@ _OPEN_IN_THE_PAPER: tuple[OccupancyRule, ...] = (
     *("unseen_stays_unknown", "unknown_by_evidence"),  # cells that were never observed
     *("births_in_hit_cells", "vacated_is_free"),  # where dynamic mass comes from, and what it leaves
     *("traffic_births", "neighbour_births", "steady_slow_particles"),  # velocities of newborn particles, their noise
-    *("particle_age", "moving_neighbours", "moving_share"),  # which cells move
+    "moving_share",  # which cells move
     *("join_bodies", "vehicle_size", "velocity_lag"),  # objects
 )
 

@@ -32,9 +32,9 @@ class Masses(NamedTuple):
 
 
 class Velocities(NamedTuple):
-    """Per cell, from the particles that are old enough."""
+    """Per cell, from its particles."""
 
-    mass: Float32  # of those particles
+    mass: Float32  # of the particles
     mean: Float32  # (rows, columns, 2) m/s, NaN where there are none
     covariance: Float32  # (rows, columns, 3) xx, xy, yy
     moving: NDArray[np.bool_]  # by the cell's own velocity, before its neighbours are compared
@@ -59,7 +59,6 @@ class Particles(NamedTuple):
     vx: Float32  # m/s along the grid's axes
     vy: Float32
     mass: Float32
-    age: NDArray[np.int32]  # resamplings survived
     tested: Float32  # 1: free space just confirmed its motion, fading to 0
     cell: NDArray[np.int32]
     origin: NDArray[np.int32]  # the cell it came from in this step
@@ -67,5 +66,5 @@ class Particles(NamedTuple):
     @classmethod
     def zeros(cls, capacity: int) -> Self:
         x, y, vx, vy, mass, tested = (np.zeros(capacity, np.float32) for _ in range(6))
-        age, cell, origin = (np.zeros(capacity, np.int32) for _ in range(3))
-        return cls(x, y, vx, vy, mass, age, tested, cell, origin)
+        cell, origin = (np.zeros(capacity, np.int32) for _ in range(2))
+        return cls(x, y, vx, vy, mass, tested, cell, origin)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Newborn particles: their cells and velocities. The CPU's: birth_cpu.py.
 
-// A velocity from the prior: uniform in a slow disc, that of the ego vehicle or its opposite, or in a fast disc.
+// A velocity from the prior: uniform in a disc, or that of the ego vehicle or its opposite.
 FUNCTION void prior_velocity(GLOBAL const Step *step, uint k, float *vx, float *vy) {
     GLOBAL const BirthRule *rule = &step->birth;
     float4 u = uniforms(step->seed, step->frame, BIRTH_VELOCITY, k);
@@ -13,8 +13,7 @@ FUNCTION void prior_velocity(GLOBAL const Step *step, uint k, float *vx, float *
         *vy = (float)(direction * rule->ego_y + rule->traffic_spread * (real)n.y);
         return;
     }
-    real reach = choice < rule->traffic + rule->fast ? rule->fast_speed : rule->speed;
-    real speed = reach * (real)sqrt(u.y);
+    real speed = rule->speed * (real)sqrt(u.y);
     float x, y;
     cos_sin_turns(u.z, &x, &y);
     *vx = (float)(speed * (real)x);
@@ -30,7 +29,7 @@ FUNCTION void take_velocity(GLOBAL const Step *step, float2 velocity, real sprea
 // In proportion to the newborn mass: uniform in their cell, with the registered velocity, that of a moving neighbour or the
 // prior's.
 KERNEL give_birth(GLOBAL const Step *step, GLOBAL const SystematicDraw *draw, GLOBAL const units_t *reached,
-                  GLOBAL const units_t *sums, GLOBAL const float *birth, GLOBAL const float *old_mass,
+                  GLOBAL const units_t *sums, GLOBAL const float *birth, GLOBAL const float *mass,
                   GLOBAL const float2 *mean, GLOBAL const int *label, GLOBAL const float2 *registered,
                   GLOBAL Particle *born, GLOBAL int *born_cells, int births) {
     GLOBAL const BirthRule *rule = &step->birth;
@@ -51,12 +50,11 @@ KERNEL give_birth(GLOBAL const Step *step, GLOBAL const SystematicDraw *draw, GL
         prior_velocity(step, (uint)k, &p.vx, &p.vy);
         p.mass = (float)((real)birth[cell] / (real)born_in);
         p.tested = 0.0f;
-        p.age = 0;
         p.origin = -1;
+        p.padding = 0;
         int component = label[cell];
         if (component >= 0 && (real)u.w < rule->registered && is_finite(registered[component].x)) {
             take_velocity(step, registered[component], rule->registered_spread, (uint)k, &p);
-            p.age = rule->registered_age;
         } else if ((real)u.z < rule->seeded) {
             for (int attempt = 0; attempt < SEED_ATTEMPTS; ++attempt) {
                 float4 chance = uniforms(step->seed, step->frame, BIRTH_SEED, (uint)(SEED_ATTEMPTS * k + attempt));
@@ -64,7 +62,7 @@ KERNEL give_birth(GLOBAL const Step *step, GLOBAL const SystematicDraw *draw, GL
                 int r = row + (int)((real)chance.y * (real)reach) - rule->seed_cells;
                 if (c < 0 || c >= step->columns || r < 0 || r >= step->rows) continue;
                 int other = r * step->columns + c;
-                if (!((real)old_mass[other] > (real)SEED_MASS)) continue;
+                if (!((real)mass[other] > (real)SEED_MASS)) continue;
                 take_velocity(step, mean[other], rule->seed_spread, (uint)k, &p);
                 break;
             }

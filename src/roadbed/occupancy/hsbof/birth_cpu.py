@@ -55,14 +55,13 @@ def choose_birth_cells(birth, draws, draw, cell, born_in):
 
 @njit(inline="always")
 def prior_velocity(rule, draw, k):
-    """A velocity from the prior: uniform in a slow disc, that of the ego vehicle or its opposite, or in a fast disc."""
+    """A velocity from the prior: uniform in a disc, or that of the ego vehicle or its opposite."""
     choice, radius, angle, _ = uniforms(draw.seed, draw.frame, BIRTH_VELOCITY, k)
     if choice < rule.traffic:
         nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_TRAFFIC, k)
         direction = 1.0 if angle < 0.5 else -1.0
         return direction * rule.ego_x + rule.traffic_spread * nx, direction * rule.ego_y + rule.traffic_spread * ny
-    reach = rule.fast_speed if choice < rule.traffic + rule.fast else rule.speed
-    speed = reach * math.sqrt(radius)
+    speed = rule.speed * math.sqrt(radius)
     cosine, sine = cos_sin_turns(angle)
     return speed * cosine, speed * sine
 
@@ -80,13 +79,11 @@ def give_birth(first, last, born, born_in, birth, velocities, registered, rule, 
         born.y[k] = (row + py) * cells.spacing
         born.vx[k], born.vy[k] = prior_velocity(rule, draw, k)
         born.mass[k] = birth[row, column] / born_in[cell]
-        born.age[k] = 0
         component = registered.label[row, column]
         if component >= 0 and known < rule.registered and not math.isnan(registered.velocity[component, 0]):
             nx, ny, _, _ = normals(draw.seed, draw.frame, BIRTH_SEED_SPREAD, k)
             born.vx[k] = registered.velocity[component, 0] + rule.registered_spread * nx
             born.vy[k] = registered.velocity[component, 1] + rule.registered_spread * ny
-            born.age[k] = rule.registered_age
             continue
         if choice >= rule.seeded:
             continue

@@ -41,7 +41,7 @@ class FilterBuffers:
         self.prior = zeros(5 * cells, np.float32)
         self.birth = zeros(cells, np.float32)  # newborn part of the dynamic mass
         self.runs, self.drawn = zeros(2 * cells, np.int32), zeros(2 * cells, np.int32)
-        self.old_mass, self.moving_alone = zeros(cells, np.float32), zeros(-(-cells // 4) * 4, np.uint8)
+        self.particle_mass, self.moving_alone = zeros(cells, np.float32), zeros(-(-cells // 4) * 4, np.uint8)
         self.birth_reached, self.birth_sums = zeros(cells, np.uint64), zeros(tiles_of(cells, group), np.uint64)
         self.birth_draw, self.draw = (zeros(SYSTEMATIC_DRAW.itemsize // 8, np.uint64) for _ in range(2))
 

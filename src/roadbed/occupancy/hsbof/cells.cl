@@ -23,8 +23,10 @@ FUNCTION void forget_and_vacate(Cell *cell, real seen, GLOBAL const CellRules *r
 }
 
 // Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature.
-FUNCTION real mature_neighbour(GLOBAL const Step *step, GLOBAL const float *maturity, int row, int column, int radius) {
+FUNCTION real maturity_around(GLOBAL const Step *step, GLOBAL const float *prior, int row, int column) {
     GLOBAL const CellRules *rules = &step->cell;
+    GLOBAL const float *maturity = prior + MATURITY * step->size;
+    int radius = rules->maturity_radius;
     real full = rules->maturity_begin + rules->maturity_span;
     float oldest = maturity[row * step->columns + column];
     if ((real)oldest >= full) return (real)1;
@@ -34,17 +36,6 @@ FUNCTION real mature_neighbour(GLOBAL const Step *step, GLOBAL const float *matu
         if ((real)oldest >= full) return (real)1;
     }
     return fmin(fmax(((real)oldest - rules->maturity_begin) / rules->maturity_span, (real)0), (real)1);
-}
-
-// The same with a smaller radius where the cell was free for long: nothing static was overlooked there.
-FUNCTION real maturity_around(GLOBAL const Step *step, GLOBAL const float *prior, int row, int column) {
-    GLOBAL const CellRules *rules = &step->cell;
-    GLOBAL const float *maturity = prior + MATURITY * step->size, *known_free = prior + KNOWN_FREE * step->size;
-    real mature = mature_neighbour(step, maturity, row, column, rules->maturity_radius);
-    real free_time = fmin((real)known_free[row * step->columns + column] * rules->inverse_free_time, (real)1);
-    if (mature <= (real)0 || free_time <= (real)0) return mature;
-    real touching = mature_neighbour(step, maturity, row, column, rules->free_radius);
-    return ((real)1 - free_time) * mature + free_time * touching;
 }
 
 // Seconds in which a cell was seen free, after the update.

@@ -38,9 +38,9 @@ _LINE = (1 << SUBCELLS) - 1  # a row of a cell's subcells, as bits
 
 
 @inlined()
-def mature_neighbour(maturity, row, column, radius, rules):
+def maturity_around(maturity, row, column, rules):
     """Weight in [0, 1] of the longest static cell nearby: 0 none, 1 fully mature."""
-    full = rules.maturity_begin + rules.maturity_span
+    radius, full = rules.maturity_radius, rules.maturity_begin + rules.maturity_span
     oldest = maturity[row, column]
     if oldest >= full:
         return 1.0
@@ -50,16 +50,6 @@ def mature_neighbour(maturity, row, column, radius, rules):
         if oldest >= full:
             return 1.0
     return min(max((oldest - rules.maturity_begin) / rules.maturity_span, 0.0), 1.0)
-
-
-@inlined()
-def maturity_around(prior, row, column, rules):
-    """The same with a smaller radius where the cell was free for long: nothing static was overlooked there."""
-    mature = mature_neighbour(prior.maturity, row, column, rules.maturity_radius, rules)
-    free = min(prior.known_free[row, column] * rules.inverse_free_time, 1.0)
-    if mature <= 0 or free <= 0:
-        return mature
-    return (1 - free) * mature + free * mature_neighbour(prior.maturity, row, column, rules.free_radius, rules)
 
 
 @inlined()
@@ -190,7 +180,7 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
         beside = hit and rules.beside > 0 and beside_mover(prior.dynamic, row, column)
         if hit and not moves:
             no_surface = rules.surface_births and not beside and surface[row, column] == 0
-            mature = 1.0 if no_surface else maturity_around(prior, row, column, rules)
+            mature = 1.0 if no_surface else maturity_around(prior.maturity, row, column, rules)
         if hit or not rules.hits_only:
             s, e, born = transit(s, e, mature, beside, rules)
             if moves:

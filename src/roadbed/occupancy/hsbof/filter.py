@@ -162,7 +162,7 @@ class Hsbof:
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         particles = (self._start, self._sorted.arrays, self.masses, registered, self.model.moving)
         parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
-        given = (self.velocities, observation.probability, self.model.moving)
+        given = (self.velocities, observation.probability, registered, self.model.moving)
         parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
 
     def _give_birth(self, registered: Registered, ego_velocity: tuple[float, float], draw: Draw) -> None:

@@ -142,12 +142,12 @@ class HsbofDevice:
             "update_measurement", ("weigh_particles", capacity, *weigh), ("update_measurement", size, *update)
         )
         registered = (g.label, g.velocity, g.component_cells)
-        estimated = (b.old_mass, b.mean, b.covariance, b.moving_alone)
+        estimated = (b.particle_mass, b.mean, b.covariance, b.moving_alone)
         velocities = (step, b.runs, b.sorted, b.layers, *registered, *estimated)
         yield from phase(
             "estimate_velocities",
             ("estimate_velocities", size, *velocities),
-            ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, b.moving),
+            ("drop_lone_cells", size, step, b.moving_alone, b.mean, g.probability, g.label, g.velocity, b.moving),
         )
         yield from draw("give_birth", b.birth, b.birth_reached, b.birth_sums, b.birth_draw, size, self.births)
         born = (
@@ -156,7 +156,7 @@ class HsbofDevice:
             b.birth_reached,
             b.birth_sums,
             b.birth,
-            b.old_mass,
+            b.particle_mass,
             b.mean,
             g.label,
             g.velocity,
@@ -185,7 +185,7 @@ class HsbofDevice:
             yield primitives.fill(runs, 0, 2 * size)
         yield primitives.fill(b.mean, _NAN_BITS, 2 * size)
         yield primitives.fill(b.covariance, _NAN_BITS, 3 * size)
-        for values, count in ((b.old_mass, size), (b.moving, -(-size // 4)), (b.lost, 2 * b.sum_groups)):
+        for values, count in ((b.particle_mass, size), (b.moving, -(-size // 4)), (b.lost, 2 * b.sum_groups)):
             yield primitives.fill(values, 0, count)
 
     def _over(self, count: int) -> int:

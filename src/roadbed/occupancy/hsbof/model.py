@@ -51,7 +51,6 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "births_beside_movers": {"beside": 0.0},
     "layered_surfaces": {"surface_births": False},
     "maturity": {"maturity_begin": math.inf},
-    "maturity_free_space": {"free_time": math.inf},
     "surface_weights": {"surface_sigma": math.inf},
     "unobserved_decay": {"unobserved_survival": 1.0},
     "registered_release": {"released": 0.0},
@@ -59,18 +58,14 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "free_time_tests": {"test_free": 0.0},
 }
 _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
-    "particle_age": {"age": 0},
     "tested_particles": {"untested": 1.0},
-    "moving_neighbours": {"neighbours": 0},
     "moving_share": {"alike": 0.0},
     "registered_motion": {"agreement": -1.0, "trusted_cells": np.iinfo(np.int32).max},
 }
 _OFF_BIRTH: dict[OccupancyRule, dict[str, Any]] = {
     "traffic_births": {"traffic": 0.0},
-    "fast_births": {"fast": 0.0},
     "neighbour_births": {"seeded": 0.0},
     "registered_births": {"registered": 0.0},
-    "trusted_births": {"registered_age": 0},
 }
 
 
@@ -81,9 +76,7 @@ class MovingRule(NamedTuple):
     mahalanobis: float  # of the velocity from zero, squared, at least
     occupancy: float = 0.6  # at least
     dynamic_share: float = 0.5  # dynamic / (static + dynamic), at least
-    neighbours: int = 2  # cells within two cells that move alike, at least
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
-    age: int = 3  # resamplings a particle must survive to count for velocities
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
     agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
     trusted_cells: int = 40  # of a component whose registered velocity its cells take at once
@@ -95,13 +88,10 @@ class BirthRule(NamedTuple):
     speed: float  # m/s, radius of the disc of velocities
     traffic: float = 0.05  # chance to take the ego vehicle's velocity, or its opposite
     traffic_spread: float = 5.0  # m/s, standard deviation added to that velocity
-    fast: float = 0.05  # chance of a velocity from a wider disc
-    fast_speed: float = 40.0  # m/s, radius of the wider disc
     seeded: float = 0.9  # chance to take a moving neighbour's velocity
     seed_spread: float = 1.0  # m/s, standard deviation added to it
     registered: float = 0.7  # chance to take the registered velocity
     registered_spread: float = 0.5  # m/s, standard deviation added to it
-    registered_age: int = 2  # resamplings that such newborns need not survive
     seed_cells: int = 1  # in which a moving neighbour is looked for
     ego_x: float = 0.0  # m/s, velocity of the ego vehicle
     ego_y: float = 0.0
@@ -148,9 +138,7 @@ class FilterModel:
     maturity_radius: float = 0.6  # m around a hit in which mature cells count
     maturity_static: float = 0.2  # e_ES beside mature cells
     maturity_decay: float = 0.8  # what remains of a maturity each time the cell is seen free
-    free_time: float = 2.0  # s seen free until only `free_radius` counts
-    free_radius: float = 0.4  # m around a hit in a cell that was free for so long
-    free_decay: float = 0.7  # what remains of that time when the cell is hit
+    free_decay: float = 0.7  # what remains, when a cell is hit, of the time in which it was seen free
     test_memory: float = 0.3  # s in which a test of a particle's motion fades
     test_free: float = 0.1  # s that a cell must have been seen free to test a motion; 0: its free mass decides
     surface_sigma: float = 0.05  # m from the nearest return, standard deviation; infinite: all particles weigh the same
@@ -234,8 +222,6 @@ class CellRules(NamedTuple):
     maturity_static: float  # e_ES beside mature cells
     maturity_decay: float
     maturity_radius: int  # cells
-    free_radius: int  # cells that count where it was free for long
-    inverse_free_time: float  # 1/s; 0: the rule is off
     free_decay: float
     time_step: float  # s
     test_memory: float  # what remains of a particle's test
@@ -268,8 +254,6 @@ class CellRules(NamedTuple):
             "unobserved_loss": over(1 - model.unobserved_survival),
             "maturity_decay": model.maturity_decay**steps,
             "maturity_radius": round(model.maturity_radius / spacing),
-            "free_radius": round(model.free_radius / spacing),
-            "inverse_free_time": 1 / model.free_time,
             "free_decay": model.free_decay**steps,
             "time_step": dt,
             "test_memory": math.exp(-dt / model.test_memory),

@@ -127,7 +127,6 @@ KERNEL normalise(GLOBAL const Step *step, GLOBAL const int *source, GLOBAL const
         if (cell == step->size) continue;
         Particle p = from >= 0 ? sorted[from] : born[-1 - from];
         int2 run = drawn[cell];
-        p.age += 1;
         p.mass = (float)((real)dynamic[cell] / (real)(run.y - run.x));
         particles[k] = p;
     }

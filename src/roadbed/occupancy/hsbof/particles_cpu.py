@@ -117,7 +117,6 @@ def gather(first, last, order, particles, out):
         out.vx[k] = particles.vx[i]
         out.vy[k] = particles.vy[i]
         out.mass[k] = particles.mass[i]
-        out.age[k] = particles.age[i]
         out.tested[k] = particles.tested[i]
         out.cell[k] = particles.cell[i]
         out.origin[k] = particles.origin[i]
@@ -178,18 +177,16 @@ def drop_mass_without_particles(dynamic, drawn):
 def normalise(first, last, source, drawn, dynamic, persistent, born, out):
     """Copy the drawn particles; in every cell their masses are equal and sum to its dynamic mass."""
     # Named outside of the loop, inside of which Numba would count references to the arrays.
-    x, y, vx, vy, age, tested, mass, cell = out.x, out.y, out.vx, out.vy, out.age, out.tested, out.mass, out.cell
+    x, y, vx, vy, tested, mass, cell = out.x, out.y, out.vx, out.vy, out.tested, out.mass, out.cell
     for k in range(U(first), U(last)):
         i = source[k]
         if i >= 0:
             x[k], y[k] = persistent.x[i], persistent.y[i]
             vx[k], vy[k] = persistent.vx[i], persistent.vy[i]
-            age[k] = persistent.age[i] + 1
             tested[k] = persistent.tested[i]
         else:
             j = -1 - i
             x[k], y[k] = born.x[j], born.y[j]
             vx[k], vy[k] = born.vx[j], born.vy[j]
-            age[k] = born.age[j] + 1
             tested[k] = 0
         mass[k] = dynamic[cell[k]] / drawn[cell[k]]

@@ -15,10 +15,10 @@ TILE_STRIP = 8  # masses that a work-item of a draw's tile sums up
 _FILES = ("resample", "particles", "priors", "segmented_sum", "cells", "velocities", "birth")
 _LAYERS = {"STATIC": 0, "DYNAMIC": 1, "FREE": 2, "MATURITY": 3, "KNOWN_FREE": 4, "LAYERS": 5}
 
-# `cell` is kept apart, so that sorting reads nothing else.
+# `cell` is kept apart, so that sorting reads nothing else. 32 bytes, as the weights of a particle take its place.
 PARTICLE = np.dtype(
     [(name, np.float32) for name in ("x", "y", "vx", "vy", "mass", "tested")]
-    + [(name, np.int32) for name in ("age", "origin")]
+    + [(name, np.int32) for name in ("origin", "padding")]
 )
 SYSTEMATIC_DRAW = np.dtype([(name, np.uint64) for name in ("total", "stride", "rest", "offset")])
 _RULES: dict[str, Any] = {"motion": MotionRule, "cell": CellRules, "moving": MovingRule, "birth": BirthRule}

@@ -9,8 +9,8 @@ typedef struct {
     LOCAL real *terms;
 } CellVelocities;
 
-// Mass, and weight with its first and second moments, of a particle that is old enough. Those whose motion was tested lately
-// count most: inside a large object any velocity survives for a while.
+// Mass, and weight with its first and second moments, of a particle. Those whose motion was tested lately count most: inside
+// a large object any velocity survives for a while.
 #define MOMENTS 7
 FUNCTION void moments_of(const CellVelocities *group, int i, real *terms) {
     GLOBAL const MovingRule *rule = group->rule;
@@ -23,15 +23,13 @@ FUNCTION void moments_of(const CellVelocities *group, int i, real *terms) {
     terms[4] = w * (real)p.vx * (real)p.vx;
     terms[5] = w * (real)p.vx * (real)p.vy;
     terms[6] = w * (real)p.vy * (real)p.vy;
-    if (p.age < rule->age)
-        UNROLL for (int k = 0; k < MOMENTS; ++k) terms[k] = (real)0;
 }
 
 // Mean and covariance (xx, xy, yy). Cells of a registered component take its velocity, which is less late, if it is large or
 // their particles agree.
 KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLOBAL const Particle *particles,
                            GLOBAL const float *layers, GLOBAL const int *label, GLOBAL const float2 *registered,
-                           GLOBAL const int *component_cells, GLOBAL float *old_mass, GLOBAL float2 *mean,
+                           GLOBAL const int *component_cells, GLOBAL float *mass, GLOBAL float2 *mean,
                            GLOBAL float *covariance, GLOBAL uchar *moving) {
     LOCAL_ARRAY real terms[MOMENTS * CHUNK];
     LOCAL_ARRAY int bounds[2];
@@ -43,8 +41,8 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
         real sums[MOMENTS] = {0, 0, 0, 0, 0, 0, 0};
         SEGMENTED_SUM(moments_of, MOMENTS, &group, sums)
         if (cell >= step->size) continue;
-        real old = sums[0], m = sums[1], mx = sums[2], my = sums[3], mxx = sums[4], mxy = sums[5], myy = sums[6];
-        old_mass[cell] = (float)old;
+        real total = sums[0], m = sums[1], mx = sums[2], my = sums[3], mxx = sums[4], mxy = sums[5], myy = sums[6];
+        mass[cell] = (float)total;
         int moves = 0, component = label[cell], trusted = 0;
         float vx = NOT_A_NUMBER, vy = NOT_A_NUMBER, xx = NOT_A_NUMBER, xy = NOT_A_NUMBER, yy = NOT_A_NUMBER;
         real rx = (real)NOT_A_NUMBER, ry = rx;
@@ -53,15 +51,15 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
             ry = (real)registered[component].y;
             trusted = is_finite(registered[component].x) && component_cells[component] >= rule->trusted_cells;
         }
-        if (old > (real)LEAST_MASS || trusted) {
+        if (total > (real)LEAST_MASS || trusted) {
             real cxx = (real)REGISTERED_VARIANCE, cyy = cxx, cxy = (real)0, doubt = one;
-            if (old > (real)LEAST_MASS) {
+            if (total > (real)LEAST_MASS) {
                 mx /= m;
                 my /= m;
                 cxx = fmax(mxx / m - mx * mx, (real)LEAST_VARIANCE);
                 cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
                 cxy = mxy / m - mx * my;
-                doubt = old / m;
+                doubt = total / m;
             }
             real apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry);  // not a number where nothing is registered
             int follows = trusted || apart <= rule->agreement * (rx * rx + ry * ry);
@@ -91,12 +89,14 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     }
 }
 
-// A cell moves only if enough of the cells around it move the same way, in number and as a share of the hit ones.
+// A cell moves only as its registered component does, or if enough of the hit cells around it move the same way.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
-                       GLOBAL const float *probability, GLOBAL uchar *together) {
+                       GLOBAL const float *probability, GLOBAL const int *label, GLOBAL const float2 *registered,
+                       GLOBAL uchar *together) {
     FOR_EACH(cell, step->size) {
-        int alike = -1, hits = 0;  // the cell itself will be counted as alike
-        if (moving[cell]) {
+        int alike = -1, hits = 0, component = label[cell];  // the cell itself will be counted as alike
+        int known = component >= 0 && mean[cell].x == registered[component].x && mean[cell].y == registered[component].y;
+        if (moving[cell] && !known) {
             int row = cell / step->columns, column = cell % step->columns;
             float2 own = mean[cell];
             real limit = (real)ALIKE * (real)(own.x * own.x + own.y * own.y);
@@ -111,6 +111,6 @@ KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOB
                     alike += (real)(dx * dx + dy * dy) <= limit;
                 }
         }
-        together[cell] = moving[cell] && alike >= step->moving.neighbours && (real)alike >= step->moving.alike * (real)hits;
+        together[cell] = moving[cell] && (known || (real)alike >= step->moving.alike * (real)hits);
     }
 }

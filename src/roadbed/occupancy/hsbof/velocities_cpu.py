@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from roadbed.kernels.jit import merged, njit
+from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import U, max, min
 from roadbed.occupancy.hsbof.model import (
     ALIKE,
@@ -20,12 +20,12 @@ _BLOCK = 32  # cells of a row
 
 @njit(cache=True, nogil=True)
 def estimate_velocities(first, last, start, particles, masses, registered, rule, out):
-    """Mean and covariance (xx, xy, yy) per cell over particles that are old enough, and which cells move.
+    """Mean and covariance (xx, xy, yy) per cell over its particles, and which cells move.
 
     Particles whose motion was tested lately count most: inside a large object any velocity survives for a while. Cells
     of a registered component take its velocity, which is less late, if it is large or their particles agree.
     """
-    vx, vy, mass, age, tested = particles.vx, particles.vy, particles.mass, particles.age, particles.tested
+    vx, vy, mass, tested = particles.vx, particles.vy, particles.mass, particles.tested
     # Flat, as computing a row takes longer than all the rest in a cell without particles.
     velocity, covariance = out.mean.reshape(-1), out.covariance.reshape(-1)
     out_mass, moving = out.mass.reshape(-1), out.moving.reshape(-1)
@@ -42,27 +42,26 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
             trusted = not np.isnan(rx) and registered.cells[component] >= rule.trusted_cells
         if start[cell] == start[cell + 1] and not trusted:
             continue
-        old = m = mx = my = mxx = mxy = myy = 0.0
+        total = m = mx = my = mxx = mxy = myy = 0.0
         for i in range(start[cell], start[cell + 1]):
-            if age[i] >= rule.age:
-                old += mass[i]
-                w = mass[i] * (rule.untested + (1 - rule.untested) * min(2 * tested[i], np.float32(1)))
-                m += w
-                mx += w * vx[i]
-                my += w * vy[i]
-                mxx += w * vx[i] * vx[i]
-                mxy += w * vx[i] * vy[i]
-                myy += w * vy[i] * vy[i]
-        out_mass[cell] = old
+            total += mass[i]
+            w = mass[i] * (rule.untested + (1 - rule.untested) * min(2 * tested[i], np.float32(1)))
+            m += w
+            mx += w * vx[i]
+            my += w * vy[i]
+            mxx += w * vx[i] * vx[i]
+            mxy += w * vx[i] * vy[i]
+            myy += w * vy[i] * vy[i]
+        out_mass[cell] = total
         cxx = cyy = REGISTERED_VARIANCE
         cxy, doubt = 0.0, 1.0
-        if old > LEAST_MASS:
+        if total > LEAST_MASS:
             mx /= m
             my /= m
             cxx = max(mxx / m - mx * mx, LEAST_VARIANCE)
             cyy = max(myy / m - my * my, LEAST_VARIANCE)
             cxy = mxy / m - mx * my
-            doubt = old / m  # 1 where every particle was tested, up to 1 / untested
+            doubt = total / m  # 1 where every particle was tested, up to 1 / untested
         elif not trusted:
             continue
         apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry)  # NaN where nothing is registered
@@ -84,8 +83,8 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
 
 
 @njit(cache=True, nogil=True)
-def drop_lone_cells(first, last, velocities, probability, rule, out):
-    """A cell moves only if enough of the cells around it move the same way."""
+def drop_lone_cells(first, last, velocities, probability, registered, rule, out):
+    """A cell moves only as its registered component does, or if enough of the hit cells around it move the same way."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
     for row in range(first, last):
@@ -96,12 +95,24 @@ def drop_lone_cells(first, last, velocities, probability, rule, out):
                 some |= moving[row, column]
             for column in range(begin, end if some else begin):
                 if moving[row, column]:
-                    out[row, column] = _together(moving, velocity, probability, row, column, rule)
+                    out[row, column] = _as_registered(velocity, registered, row, column) or _together(
+                        moving, velocity, probability, row, column, rule
+                    )
+
+
+@inlined()
+def _as_registered(velocity, registered, row, column):
+    """Whether a cell took the velocity of its component."""
+    component = registered.label[row, column]
+    if component < 0:
+        return False
+    vx, vy = registered.velocity[component, 0], registered.velocity[component, 1]
+    return velocity[row, column, 0] == vx and velocity[row, column, 1] == vy
 
 
 @merged()
 def _together(moving, velocity, probability, row, column, rule):
-    """Whether enough of the cells around one move as it does, in number and as a share of the hit ones.
+    """Whether enough of the hit cells around one move as it does.
 
     A bank or a tree is hit in many cells, of which a few seem to move; of a moving object nearly all do.
     """
@@ -115,4 +126,4 @@ def _together(moving, velocity, probability, row, column, rule):
             if moving[r, c]:
                 dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
                 alike += dx * dx + dy * dy <= limit
-    return alike >= rule.neighbours and alike >= rule.alike * hits
+    return alike >= rule.alike * hits

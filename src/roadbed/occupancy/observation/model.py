@@ -23,7 +23,7 @@ NO_SENSOR = 255  # sensor index of a point that is left out
 
 _SPARSE_RETURNS = 8.0  # returns per ray under which a sensor is sparse
 _HIT, _FALSE_ALARM = 0.8, 0.2  # P(return | occupied), P(return | empty)
-_SPARSE_HIT = 0.9  # P(return | occupied) of a sparse sensor, and 1 - P(return | empty)
+_UNKNOWN_GROUND = 0.5  # weight of passing beams over unknown ground
 _FACE = 0.12  # m of height in one polar bin that are a vertical face
 _LAYERS_APART = 0.01  # slope, 0.6 degrees: neighbouring layers of a sensor of 16 layers are 2 degrees apart
 _LAYERS_WITHIN = 0.8  # m around a return: half of the width of a car, whose faces are inclined
@@ -56,6 +56,7 @@ class SensorModel(NamedTuple):
     layers_apart: float  # difference of slopes that returns of a surface have; 0: any return is of a surface
     layers_within: int  # cells in which they are looked for
     whole_cells: bool  # beams of neighbouring rays must have passed a cell, too
+    unknown_ground: float  # weight of passing beams over unknown ground
     range_margin: float = 0.06  # m a beam must pass a cell before its end to count
     obstacle_height_sigma: float = 0.05  # m, softness of the obstacle height
     low_outlier: float = 1.0  # m below ground from which a return is ignored
@@ -67,7 +68,6 @@ class SensorModel(NamedTuple):
     mixed_free: float = 0.3  # kappa: weight of passing beams in cells with obstacle returns
     clip: float = 0.05  # probabilities stay within [clip, 1 - clip]
     ground_sigma: float = 0.25  # m; a ground less certain than this is unknown
-    unknown_ground: float = 0.5  # weight of passing beams over unknown ground
     underside: float = 1.3  # m; beams may pass beneath obstacles that start lower
     underpass: float = 0.0  # weight of beams that passed beneath something
 
@@ -77,14 +77,13 @@ class SensorModel(NamedTuple):
         config, without = whole.occupancy.observation, whole.occupancy.without
         range_bins, few = cls.kind(config, spacing, reach, points)
         sparse = few and "sparse_sensors" not in without
-        sure = sparse and "sparse_returns" not in without
         model = cls(
             azimuth_bins=round(360 / config.azimuth_step),
             range_bins=range_bins,
             min_range=config.min_range,
             obstacle_height=config.obstacle_height,
             clearance=whole.vehicle.clearance,
-            log_hit_ratio=math.log(_SPARSE_HIT / (1 - _SPARSE_HIT) if sure else _HIT / _FALSE_ALARM),
+            log_hit_ratio=math.log(_HIT / _FALSE_ALARM),
             underside_bins=round(_UNDERSIDE_REACH / spacing),
             neighbour_rays=1 if sparse else 0,
             face=_FACE if sparse else 0.0,
@@ -92,6 +91,7 @@ class SensorModel(NamedTuple):
             layers_apart=0.0 if sparse else _LAYERS_APART,
             layers_within=round(_LAYERS_WITHIN / spacing),
             whole_cells=not sparse,
+            unknown_ground=1.0 if sparse else _UNKNOWN_GROUND,  # a sparse sensor sees little ground
         )
         changes = {name: value for rule in without for name, value in _OFF.get(rule, {}).items()}
         return model._replace(**changes)

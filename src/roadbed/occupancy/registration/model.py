@@ -27,7 +27,8 @@ _REACH_PER_EXTENT, _REACH_LEAST = 1.5, 0.4  # shifts are tried up to so many tim
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "registration": {"enabled": False},
     "fast_registration": {"fast_span": 0.0},
-    "refined_registration": {"refined_span": 0.0},
+    "refined_registration": {"refined": False},
+    "second_registration": {"second": False},
     "confirmed_registration": {"confirmed": 0.0},
     "starting_objects": {"standing_time": 0.0},
     "small_components": {"small": 0.0},
@@ -62,7 +63,9 @@ class RegistrationModel:
     fast_span: float = 0.08  # s, `span` for fast objects; 0: none are looked for
     fast_speed: float = 60.0  # m/s, `speed` for fast objects
     fast_least: float = 10.0  # m/s, the slowest that is fast
-    refined_span: float = 0.2  # s, age of the scan that refines velocities; 0: none does
+    middle_span: float = 0.2  # s, least age of the scan between
+    second: bool = True  # what is not found otherwise is looked for in that scan
+    refined: bool = True  # that scan refines velocities
     refined_speed: float = 1.5  # m/s, the slowest that is refined
     refined_reach: float = 0.25  # m around the expected shift that are tried
     refined_slack: float = 0.05  # by which a shift may be worse than the best and still count
@@ -75,10 +78,11 @@ class RegistrationModel:
 
 
 class Pass(IntEnum):
-    """How a scan is registered: all components against an old scan, those found again against a younger one, and those
-    not found, which may be fast, against a young one."""
+    """How a scan is registered: all components against an old scan, those found again against one between, those not
+    found, which may be fast, against a young one, and those still not found, which may be new, against the one between.
+    """
 
-    OLD, REFINED, FAST = range(3)
+    OLD, REFINED, FAST, SECOND = range(4)
 
 
 class RegistrationRule(NamedTuple):

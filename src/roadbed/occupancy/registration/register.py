@@ -23,7 +23,7 @@ class Registration:
     """Keeps a short scan history; each new scan is registered against the youngest that is old enough.
 
     Fast objects have left the neighbourhood by then: they are looked for in a younger scan. Objects that speed up are
-    registered once more against a scan between both.
+    registered once more against a scan between both, in which objects that came into view since are looked for, too.
     """
 
     def __init__(self, cells: Cells, model: RegistrationModel) -> None:
@@ -75,9 +75,11 @@ def registration_passes(
 ) -> list[tuple[PastScan[Item], Pass]]:
     """The earlier scans that a new one is registered against, in order, and how."""
     old = history.old_enough(dt, motion) or history.oldest(model.first_span)
-    middle = history.youngest(model.refined_span) if model.refined_span > 0 and old is not None else None
+    middle = history.youngest(model.middle_span) if old is not None else None
+    middle = None if middle is old else middle
     young = history.youngest(model.fast_span) if model.fast_span > 0 else None
-    passes = ((old, Pass.OLD), (None if middle is old else middle, Pass.REFINED), (young, Pass.FAST))
+    refined, second = middle if model.refined else None, middle if model.second else None
+    passes = ((old, Pass.OLD), (refined, Pass.REFINED), (young, Pass.FAST), (second, Pass.SECOND))
     return [(scan, kind) for scan, kind in passes if scan is not None]
 
 

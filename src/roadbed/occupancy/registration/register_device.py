@@ -103,8 +103,9 @@ class RegistrationDevice:
         kinds = [kind for _, kind in passes]
         if self._slots == 1 or Pass.FAST not in kinds:
             return components, *(registrations[kind] for kind in kinds)
-        others = tuple(registrations[kind] for kind in kinds if kind is not Pass.FAST)
-        return components, Concurrent(others, (registrations[Pass.FAST],)), merge
+        before, after = kinds[: kinds.index(Pass.FAST)], kinds[kinds.index(Pass.FAST) + 1 :]
+        concurrent = Concurrent(tuple(registrations[kind] for kind in before), (registrations[Pass.FAST],))
+        return components, concurrent, merge, *(registrations[kind] for kind in after)
 
     def _send(self, now: int, passes: list[tuple[PastScan[int], Pass]], prior: GridTransform, maturity: int) -> None:
         """What differs from scan to scan. The components read the index of this scan from the first record."""
@@ -141,10 +142,11 @@ class RegistrationDevice:
             stored = (self._bitmaps, self._labels, self._boxes, self._counts)
             refine = (passes, *stored, self._points, self._tickets)
             register = (*refine, layers)
-            kernels = (("register_hits", register), ("refine_hits", refine), ("register_hits", register))
+            kernels = {Pass.REFINED: ("refine_hits", refine)}
             registrations = [
                 [Launch(name, self._groups, self._group, (*arguments, found.velocity, np.int32(kind)))]
-                for kind, (name, arguments) in zip(Pass, kernels)
+                for kind in Pass
+                for name, arguments in (kernels.get(kind, ("register_hits", register)),)
             ]
             merge = [Launch("merge_fast", groups, GROUP, (passes, self._counts, found.velocity))]
             graphs = tuple(self.backend.graph(program, one) for one in (components, merge, *registrations))
