@@ -148,3 +148,13 @@ def test_a_registered_component_moves_with_its_velocity(Filter, size, whole):
             assert np.ptp(velocity, axis=0).max() == 0
         else:
             assert len(velocity) <= 4
+
+
+def test_a_cell_that_moves_as_registered_needs_no_neighbours(Filter):
+    """With a share that no neighbours reach, only cells that took the velocity of their component move."""
+    for agreement, moves in ((0.25, True), (-1.0, False)):
+        filter_ = Filter((30, 60), 0.2, filter_model(4000, moving={"alike": 2.0, "agreement": agreement}))
+        for k in range(4):
+            filter_.step(grid_of_boxes((30, 60), 0.2, [(3.0 + 0.4 * k, 3.0, 0.6, 0.6)]), 0.1)
+        assert filter_.velocities.moving.any()
+        assert filter_.moving.any() == moves
