@@ -146,6 +146,7 @@ def test_the_keys_of_a_removed_stage_are_named_each():
         ("ground: {stcrf: {spacing: 5, pillar: 0.04}}", "pillar = 0.04: expected at least a hundredth of spacing = 5"),
         ("ground: {labels: {threshold: 0.5}}", "heights must not decrease .*threshold 0.5, clear_threshold 0.4"),
         ("occupancy: {without: [regstration]}", r"occupancy\.without\.0 = 'regstration': .*'registration'"),
+        ("occupancy: {without: [fast_births]}", r"occupancy\.without\.0 = 'fast_births': removed in 1\.0: the rule"),
         ("grid_resolution: 0.2\nground: {}", r"unknown parameter ground"),
     ],
 )

@@ -64,6 +64,8 @@ def _explain(model: type[Stage], item: Any) -> str:
         nearest = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.0)
         hint = f", did you mean {nearest[0]}?" if nearest else ""
         return f"unknown parameter {name}{hint}"
+    if item["type"] == "literal_error" and (reason := model.removed.get(f"{'.'.join(path[:-1])}.{found}")):
+        return f"{name} = {found!r}: {reason}"
     message = item["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     if item["type"] == "value_error" or isinstance(found, dict):

@@ -29,6 +29,8 @@ ground.stcrf.coarse: most_information
 ground.labels: ratio support_even standing
 occupancy.filter.registration: fast_extent
 occupancy.filter.moving: old_share
+occupancy.without: old_particles fast_extent fast_births moving_neighbours maturity_free_space particle_age
+    trusted_births sparse_returns
 """
 _OCCUPANCY_SWITCHES = """
 occupancy.observation: sparse sure_height mixed_free unknown_ground
