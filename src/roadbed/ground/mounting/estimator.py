@@ -39,7 +39,7 @@ _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be accepted
 _UPSIDE_DOWN_FACTOR = 2.0  # times the trust of the plane below an upright sensor: rooms have ceilings
 _DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not
 _FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
-_LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehicle frame
+_LOWEST_SENSOR, _HIGHEST_SENSOR = 0.1, 5.0  # m over the ground; beyond, the points may be in another frame or unit
 _TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of the kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
@@ -217,6 +217,9 @@ class MountingEstimator:
             found = replace(found, note=f"{doubtful}, {why}")
         elif plane.height < _LOWEST_SENSOR:
             why = "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
+            found = replace(found, note=f"{doubtful}, {why}; {_HOW_TO_GIVE}")
+        elif plane.height > _HIGHEST_SENSOR:
+            why = "higher than any sensor on a vehicle: a sensor on a mast, or points in feet"
             found = replace(found, note=f"{doubtful}, {why}; {_HOW_TO_GIVE}")
         return found if levels is None else self._on_table(found, points, *levels)
 
