@@ -99,7 +99,7 @@ PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which
 
 # The slope-aware start: reach of its envelope, and when it explains the lowest points of a region better.
 ENVELOPE_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
-EXPLAINED = _F(0.1)  # m from the surface
+EXPLAINED = _F(0.15)  # m from the surface
 SLOPE_REGION = 2  # wide nodes to each side
 SLOPE_BETTER = _F(1.25)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or
