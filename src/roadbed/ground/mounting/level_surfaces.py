@@ -125,8 +125,7 @@ def why_not_ground(points: Float32) -> str:
     """Why the plane z = 0 of these points, best `thinned`, is hardly the ground; empty where there is no reason.
 
     Ground is seen between structures, and few returns lie below it. The lowest ring of beams on walls and furniture
-    also forms a plane, and so does a table top with the floor below it. Uneven ground that is seen on one side of the
-    sensor only may have another height below it.
+    also forms a plane, and so does a table top with the floor below it.
     """
     x, y, height = points.T.copy()
     near = np.flatnonzero(np.hypot(x, y) < _RADIUS)
@@ -143,10 +142,14 @@ def why_not_ground(points: Float32) -> str:
         return "structures rise from most of that plane"
     if np.count_nonzero(columns(height < -_BELOW)) > limit:
         return "many returns lie below that plane"
-    seen = sorted(_sectors(points[near][np.abs(height) < _ON]))
-    if seen and max(np.diff([*seen, seen[0] + _SECTORS])) > _SECTORS // 2:
-        return "uneven ground is seen on one side of the sensor only"
     return ""
+
+
+def is_one_sided(points: Float32) -> bool:
+    """Whether the plane z = 0 of these points is seen on one side of the sensor only: it may be a slope ahead of it."""
+    x, y, height = points.T
+    seen = sorted(_sectors(points[(np.hypot(x, y) < _RADIUS) & (np.abs(height) < _ON)]))
+    return bool(seen) and max(np.diff([*seen, seen[0] + _SECTORS])) > _SECTORS // 2
 
 
 def thinned(points: Float32, most: int = _POINTS) -> Float32:
