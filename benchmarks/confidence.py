@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a wrong mounting or a wrong surface announced? Scenes with a known truth: roads, ramps, decks, rooms, halls, desks,
-shelves, tunnels, stray returns, no ground.
+"""Is a wrong mounting or a wrong surface announced? Scenes with a known truth: roads, ramps, decks, rooms, halls,
+desks, shelves, tunnels, stray returns, no ground.
 
 A mounting is right if the height is within 0.15 m or a tenth of it, and the tilt within 3 degrees. A surface is right
 if nine tenths of the cells reported within 20 m lie within 0.2 m of the true ground.
