@@ -256,6 +256,7 @@ class StcrfDevice:
     def _describe_non_ground(self, record: Any, excluded: Any, slot: int) -> None:
         """The points that cannot be ground: found on the device before the frame, or given as a mask."""
         record.has_non_ground = excluded is not None
+        record.sensors = len(excluded.origins) if isinstance(excluded, SensorViews) else 1
         if isinstance(excluded, SensorViews):
             self._visibility.set_views(excluded, slot)
             self._looks = True
