@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a wrong mounting or a wrong surface announced? Scenes with a known truth: roads, ramps, decks, rooms, desks,
-shelves, tunnels, stray returns, no ground.
+"""Is a wrong mounting or a wrong surface announced? Scenes with a known truth: roads, ramps, decks, rooms, halls,
+desks, shelves, tunnels, stray returns, no ground.
 
 A mounting is right if the height is within 0.15 m or a tenth of it, and the tilt within 3 degrees. A surface is right
 if nine tenths of the cells reported within 20 m lie within 0.2 m of the true ground.
@@ -16,13 +16,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import roadbed
-from benchmarks.indoor import Sight, cast, deck, low_objects, room
+from benchmarks.indoor import Sight, cast, deck, low_objects, room, solid, walls
 from roadbed.core.confidence import Mounting
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Pose
-from roadbed.simulate.layers import Plane
+from roadbed.simulate.layers import Plane, Ramp
 from roadbed.simulate.motion import Fixed
-from roadbed.simulate.objects import tunnel
+from roadbed.simulate.objects import column, tunnel
 from roadbed.simulate.terrain import Terrain
 
 HEIGHT_ERROR, TILT_ERROR = (0.15, 0.1), 3.0  # m and share of the height; degrees
@@ -85,6 +85,14 @@ def _built() -> Iterator[Case]:
         ("hdl32e", "vlp16"), (((60, 12), 5.0, 1.8), ((30, 30), 3.0, 1.8), ((8, 6), 1.2, 0.5))
     ):
         yield Case("deck", f"{size[0]} x {size[1]} m, {level} m, {sensor}", deck(sensor, size, level, height))
+    for rise in (-3.0, 3.0):  # ahead of a vehicle on level ground
+        terrain = Terrain(layers=(Ramp(3.0, 18.0, rise),))
+        yield Case("slope ahead", f"{rise:g} m, solid state", cast("slope", "solid_state", [], 1.6, terrain))
+    for height in (2.2, 3.2):
+        places = product(range(-16, 17, 8), range(-10, 11, 5))
+        columns = [column(x, y, 0, 0.3, height) for x, y in places if x or y]
+        hall = solid("building", [*walls((40, 30), height), *columns])
+        yield Case("hall", f"40 x 30 m, {height} m high, vlp16", cast("hall", "vlp16", [hall], 0.5))
 
 
 def confidence_rows(seeds: range = range(301, 302)) -> Iterator[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pytest
 
 import roadbed
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.core.confidence import SurfaceLayers, surface_confidence
+from roadbed.core.confidence import Mounting, SurfaceLayers, frame_confidence, surface_confidence
 from roadbed.core.geometry import Grid
 from tests.devices import DRIVERS, backend
 
@@ -53,6 +53,26 @@ def test_an_unknown_surface_is_not_sure():
 def test_the_vehicle_stands_on_the_surface():
     assert confidence(floor(z=0.75), elevation=0.75) == 1
     assert confidence(floor(z=0.75), elevation=0.75, near=True) == 0
+
+
+@pytest.mark.parametrize(("step", "doubts"), [(0.2, 0), (1.2, 1)])
+def test_ground_next_to_the_vehicle_that_is_not_at_the_height_of_the_mounting_is_doubtful(step, doubts):
+    """The vehicle stands on a dock, but the mounting was found over the yard around it."""
+    points, sensor = floor(60_000), Pose.from_euler(z=2.2)
+    on_dock = np.hypot(points[:, 0], points[:, 1]) < 3
+    points[on_dock, 2] += step
+    x, y = GRID.mesh()
+    elevation = np.where(np.hypot(x, y) < 3, step, 0).astype(np.float32)
+    layers = SurfaceLayers(
+        GRID, elevation, np.zeros((*GRID.shape, 2), np.float32), np.full(GRID.shape, 1e-4, np.float32)
+    )
+    given = (sensor.inverse() @ points).astype(np.float32), np.ones(len(points), np.bool_), None, sensor
+    mounting = Mounting(T_vehicle_sensor=sensor, estimated=True)
+    found = frame_confidence(*given, mounting, layers)
+    assert [doubt for doubt in found.doubts if "height of the mounting" in doubt] == list(found.doubts)
+    assert len(found.doubts) == doubts
+    far = given[0], ~on_dock, None, sensor  # what is not called ground may be the vehicle itself
+    assert frame_confidence(*far, mounting, layers).is_sure
 
 
 @pytest.mark.parametrize("name", DRIVERS)

@@ -156,6 +156,31 @@ def test_a_room_with_y_up_is_doubtful():
     assert GroundFilter()(points.astype(np.float32)).confidence.is_sure
     y_up = GroundFilter()((points[:, [0, 2, 1]] * [1, 1, -1]).astype(np.float32))
     assert "if y points up" in y_up.confidence.doubts[0]
+    open_above = points[points[:, 2] < 1.2]
+    assert GroundFilter()(open_above.astype(np.float32)).confidence.is_sure
+    y_up = GroundFilter()((open_above[:, [0, 2, 1]] * [1, 1, -1]).astype(np.float32))
+    assert "if y points up" in y_up.confidence.doubts[0]
+
+
+def test_a_slope_that_is_seen_ahead_only_is_doubtful():
+    """Level around the sensor and rising by 0.2 from 5 m on; a sensor that looks ahead sees the slope, mostly."""
+    x, y = np.random.default_rng(0).uniform([-15, -15], [15, 15], (40_000, 2)).T
+    points = np.stack([x, y, 0.2 * np.maximum(x - 5, 0) - 1.6], axis=1)
+    estimator = MountingEstimator(Config().ground.mounting)
+    assert estimator.estimate(points.astype(np.float32)).note == ""
+    ahead = points[x > np.maximum(3, np.abs(y))]
+    assert "on one side of the sensor only" in estimator.estimate(ahead.astype(np.float32)).note
+    level = ahead * [1, 1, 0] - [0, 0, 1.6]
+    assert estimator.estimate(level.astype(np.float32)).note == ""
+
+
+@pytest.mark.parametrize(("height", "note"), [(4.5, ""), (6.0, "in feet")])
+def test_a_sensor_higher_than_on_any_vehicle_is_doubtful(height, note):
+    points = (street() - [0, 0, height]).astype(np.float32)
+    found = MountingEstimator(Config().ground.mounting).estimate(points)
+    assert found.mounting.height == pytest.approx(height, abs=0.05)
+    assert note in found.note
+    assert bool(note) == bool(found.note)
 
 
 def test_a_given_height_without_ground_there_says_so():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A surface that knows what it does not know: rough ground is less certain than the points on it would say."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -17,10 +19,10 @@ STCRF = Config().ground.stcrf
 
 
 def frame(name, points, *without):
-    """Ground of an engine over points, seen once."""
+    """Ground of an engine over points, seen once, from above."""
     config = Config().with_changes(ground={"stcrf": {"length": SIZE, "width": SIZE}, "without": without})
     engine = engines.engine(name, config)
-    return engine, engine.frame(engines.given(config, points))
+    return engine, engine.frame(replace(engines.given(config, points), rise=10.0))
 
 
 def humps():

@@ -17,7 +17,9 @@ ON, ABOVE, BELOW = 0.1, (0.15, 0.6), 0.2  # m from the surface: on it, where a s
 LARGEST_SIGMA = 0.1  # m of a surface that is known
 UNDER_VEHICLE, STEP = 3.0, 0.3  # m around the sensor, where the surface is no farther from the plane of the mounting
 SURE_SURFACE = 0.45  # share from which a surface is not doubtful
+_FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
 _POINTS = 60_000  # looked at
+_STEP_BESIDE = f"surface: within {UNDER_VEHICLE:g} m it is not at the height of the mounting: an edge, or no ground"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,9 +101,14 @@ def surface_confidence(points: Float32, over_plane: Float32, near: NDArray[np.bo
 
 
 def frame_confidence(
-    points: Float32, ego_mask: NDArray[np.bool_] | None, T_grid_sensor: Pose, mounting: Mounting, layers: SurfaceLayers
+    points: Float32,
+    is_ground: NDArray[np.bool_],
+    ego_mask: NDArray[np.bool_] | None,
+    T_grid_sensor: Pose,
+    mounting: Mounting,
+    layers: SurfaceLayers,
 ) -> Confidence:
-    """Confidence of a frame from its scan (points in the sensor frame), mounting and layers."""
+    """Confidence of a frame from its scan (points in the sensor frame), labels, mounting and layers."""
     distance = np.hypot(points[:, 0], points[:, 1])
     is_seen = (distance < RADIUS) & (points != 0).any(axis=1) & np.isfinite(points[:, 2])
     chosen = np.flatnonzero(is_seen if ego_mask is None else is_seen & ~ego_mask)
@@ -110,5 +117,7 @@ def frame_confidence(
     over_plane = (mounting.T_vehicle_sensor @ points)[:, 2]
     surface = surface_confidence(T_grid_sensor @ points, over_plane, near, layers)
     doubt = f"surface: free ground in {100 * surface:.0f} % of the area around the sensor"
-    doubts = mounting.doubt, doubt if surface < SURE_SURFACE else ""
+    beside = np.abs(over_plane[near & is_ground[chosen]]) > STEP
+    has_step = np.count_nonzero(beside) > max(len(beside) / 2, _FEWEST_BESIDE)
+    doubts = mounting.doubt, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
     return Confidence(mounting=mounting.quality, surface=surface, doubts=tuple(filter(None, doubts)))

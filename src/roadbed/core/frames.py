@@ -285,6 +285,7 @@ class GroundFrame(Drawable):
         layers = (to_host(layer) for layer in (self.elevation, self.slope, self.variance))
         return frame_confidence(
             to_host(self.scan.points),
+            to_host(self.is_ground),
             None if self.ego_mask is None else to_host(self.ego_mask),
             self.T_grid_sensor,
             self.mounting,

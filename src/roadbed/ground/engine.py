@@ -98,7 +98,7 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     exclude: Exclusion = Exclusion()
-    sensors: int = 1  # that saw the points; one lies at the origin of the points
+    rise: float = 0.0  # m of the highest of several sensors over the points' origin; 0: one sensor, at the origin
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,6 +26,7 @@ _FEW = 0.5  # share of the nodes with points that have ground, below which the r
 _FARTHEST = 1e7  # m
 _BYTES_PER_NODE, _BYTES_PER_POINT = 32, 80
 _NOWHERE = Vehicle(-1e3, -1e3)  # no vehicle on the lattice
+_ABOVE_ALL = 1e6  # m, of no sensor
 _UNKNOWN_VARIANCE = 1e2  # m^2, of nodes without points around
 _NOTE = "no sensor at the origin{}: labelled as a map, without rules that need rays; if wrong, give ?origin=sensor"
 _WIDEST_ROOF = 5000.0  # m^2; a wider area behind steps may be a plateau
@@ -136,7 +137,8 @@ class CloudGround:
         x, y, z = usable[there].T
         corner = grid.x0 + (tile.column - 0.5) * grid.spacing, grid.y0 + (tile.row - 0.5) * grid.spacing
         over = np.stack([x - corner[0], y - corner[1], z - surface.at(x, y)], axis=1).astype(np.float32)
-        found = self._engine.frame(FrameInput(over, Placement(np.eye(3), np.zeros(3), 0.0), _NOWHERE, 0.0))
+        at_corner = Placement(np.eye(3), np.zeros(3), 0.0)
+        found = self._engine.frame(FrameInput(over, at_corner, _NOWHERE, 0.0, rise=_ABOVE_ALL))
         to, used = chosen[there[is_used]], is_used
         output.label[to] = found.label[used]
         output.ground_probability[to] = found.ground_probability[used]

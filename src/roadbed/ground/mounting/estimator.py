@@ -16,6 +16,7 @@ from roadbed.ground.mounting.level_surfaces import (
     Level,
     axis_up_instead,
     floor_and_table,
+    is_one_sided,
     level_surfaces,
     thinned,
     why_not_ground,
@@ -37,9 +38,10 @@ _UNITS = {"centimetres": 100, "millimetres": 1000}  # per metre
 _CONVINCING = 0.5  # quality from which no other frame is searched
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be accepted
 _UPSIDE_DOWN_FACTOR = 2.0  # times the trust of the plane below an upright sensor: rooms have ceilings
-_DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not
+_DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not,
+_SURE_AHEAD = 0.88  # and from which it is not if the ground is seen on one side of the sensor only
 _FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
-_LOWEST_SENSOR = 0.1  # m over the ground; lower, the points may be in the vehicle frame
+_LOWEST_SENSOR, _HIGHEST_SENSOR = 0.1, 5.0  # m over the ground; beyond, the points may be in another frame or unit
 _TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of the kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
@@ -215,10 +217,20 @@ class MountingEstimator:
             found = replace(found, note=f"{doubtful}, {why}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}")
         elif why := axis_up_instead(points):
             found = replace(found, note=f"{doubtful}, {why}")
-        elif plane.height < _LOWEST_SENSOR:
-            why = "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
+        elif why := self._unusual(found, points):
             found = replace(found, note=f"{doubtful}, {why}; {_HOW_TO_GIVE}")
         return found if levels is None else self._on_table(found, points, *levels)
+
+    def _unusual(self, found: _Fit, points: Float32) -> str:
+        """Why a good plane may still have another height; empty where there is no reason."""
+        if found.plane.height < _LOWEST_SENSOR:
+            return "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
+        if found.plane.height > _HIGHEST_SENSOR:
+            return "higher than any sensor on a vehicle: a sensor on a mast, or points in feet"
+        is_even = found.plane.quality >= _SURE_AHEAD
+        if is_even or not is_one_sided(self._mounting(found).T_vehicle_sensor @ thinned(points)):
+            return ""
+        return "uneven ground is seen on one side of the sensor only"
 
     def _objections(self, found: _Fit, points: Float32) -> str:
         """Why a plane is hardly the ground; empty where there is no reason."""

@@ -145,25 +145,36 @@ def why_not_ground(points: Float32) -> str:
     return ""
 
 
+def is_one_sided(points: Float32) -> bool:
+    """Whether the plane z = 0 of these points is seen on one side of the sensor only: it may be a slope ahead of it."""
+    x, y, height = points.T
+    seen = sorted(_sectors(points[(np.hypot(x, y) < _RADIUS) & (np.abs(height) < _ON)]))
+    return bool(seen) and max(np.diff([*seen, seen[0] + _SECTORS])) > _SECTORS // 2
+
+
 def thinned(points: Float32, most: int = _POINTS) -> Float32:
     """Every k-th point, fewer than twice `most`."""
     return points[:: max(1, len(points) // most)]
 
 
 def axis_up_instead(points: Float32) -> str:
-    """Where the points form a closed room that is clearly lower along x or y than along z: a note that this axis may
-    point up, as in scans of phones; else empty. Corridors, longer than three times their width, are left out."""
+    """Where the points form a room that is clearly lower along x or y than along z, with or without a ceiling: a note
+    that this axis may point up, as in scans of phones; else empty. Corridors, longer than three times their width, are
+    left out."""
     x, y, z = rows = thinned(points).T.copy()
     usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0) | (y != 0) | (z != 0))
-    size = np.empty(3)
+    size, is_closed = np.empty(3), np.empty((3, 2), np.bool_)
     if np.count_nonzero(usable) < _FEWEST_COLUMNS:
         return ""
     for axis, along in enumerate(row[usable] for row in rows):
         first, last = np.quantile(along, [0.005, 0.995])
-        if min(np.mean(along < first + _WALL), np.mean(along > last - _WALL)) < _WALL_SHARE:  # in the open: mostly at x
-            return ""
+        is_closed[axis] = [np.mean(along < first + _WALL) > _WALL_SHARE, np.mean(along > last - _WALL) > _WALL_SHARE]
         size[axis] = last - first
+        if not is_closed[axis].any():  # in the open: mostly at x
+            return ""
     axis = int(np.argmin(size[:2]))
+    if not (is_closed[1 - axis].all() and is_closed[2].all()):
+        return ""
     if size[axis] > _LOWER * size[2] or size[1 - axis] > _LONGER * size[axis]:
         return ""
     name, turn = (("x", "0 -90 0"), ("y", "90 0 0"))[axis]

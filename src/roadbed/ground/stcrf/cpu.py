@@ -131,8 +131,7 @@ class StcrfCpu:
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
         self._warm, self._single_thread = given.warm, count < _POINTS
         self._sensor = given.placement.translation.astype(F)
-        if given.sensors > 1:
-            self._sensor[2] = np.inf  # no plane passes over several sensors
+        self._sensor[2] += F(given.rise)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -179,7 +178,7 @@ class StcrfCpu:
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
         partition_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         if self._isolated is not None:
-            origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
+            origin = given.placement.translation.astype(F) if not given.rise else np.zeros(0, F)
             self._isolated.mark(points, chunks, origin, self._single_thread)
         moves, moving = _NOTHING_MOVES, given.moving
         if moving is not None:
@@ -282,7 +281,8 @@ class StcrfCpu:
         elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
         rules = self._surface_rules(self._warm, base)
         layers = elevation, slope, variance  # at first how far each node is in doubt
-        given = fine.posterior, EmArrays.of(fine), self._warm, fine.active_columns, rules, self._evidence, layers
+        arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
+        given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
         describe = describe_surface
         parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
         if uses("seen_only") and uses("small_components"):

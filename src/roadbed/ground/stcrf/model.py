@@ -75,7 +75,9 @@ ENOUGH_PRIOR = 0.2  # share of the nodes with points that the prior must know fo
 STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node to stay as prior
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
 # Ground is seen from above: a plane that passes over the sensor, by so many m and m per m of range, is a ceiling's.
+# It is not kept, or not reported.
 CEILING_HEIGHT, CEILING_SLOPE = _F(1.0), _F(0.1)
+REPORTED_HEIGHT, REPORTED_SLOPE = _F(0.5), _F(0.05)
 FARTHEST_ABOVE = _F(2.0)  # m over the first surface of a scan: a remembered plane that it does not see ends there
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node
@@ -97,7 +99,7 @@ PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which
 
 # The slope-aware start: reach of its envelope, and when it explains the lowest points of a region better.
 ENVELOPE_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
-EXPLAINED = _F(0.1)  # m from the surface
+EXPLAINED = _F(0.15)  # m from the surface
 SLOPE_REGION = 2  # wide nodes to each side
 SLOPE_BETTER = _F(1.25)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or
@@ -210,7 +212,8 @@ FRAME = np.dtype(
         ("reach", np.float32),  # m around the sensor
         ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("has_isolated", np.int32),  # isolated returns are marked
-        ("sensors", np.int32),  # that saw the points
+        ("sensors", np.int32),  # of the occlusion filter
+        ("rise", np.float32),  # m of the highest of several sensors over the points' origin; 0: one sensor, there
         # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.
         ("unaligned", np.float32, (3, UNALIGNED)),

@@ -36,21 +36,23 @@ FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *
     return sum;
 }
 
-// Whether a node's plane passes over the sensor: ground is seen from above.
-FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int node) {
+// Whether a node's plane passes over the highest sensor, by `height` m and `slope` m per m of range, as no ground does.
+FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int node, float height, float slope) {
     float x = frame->translation[0] - SPACING * (float)(node % COLUMNS);
     float y = frame->translation[1] - SPACING * (float)(node / COLUMNS);
-    float above = plane.x + plane.y * x + plane.z * y - frame->translation[2];
-    return frame->sensors == 1 && above > CEILING_HEIGHT && above * above > CEILING_SLOPE * CEILING_SLOPE * (x * x + y * y);
+    float above = plane.x + plane.y * x + plane.z * y - (frame->translation[2] + frame->rise);
+    return above > height && above * above > (x * x + y * y) * (slope * slope);
 }
 
 // What the frame says of a node. A ceiling does not stay: scans that see the road below it could not correct such a prior.
 // Neither does a plane without data far over the first surface, `level`.
 FUNCTION uchar seen_by(GLOBAL const Frame *frame, float4 plane, float4 level, int node, float now, float before) {
     int stays = now > STAYS_FROM ? STAYS | HAS_DATA : before > STAYS_FROM ? STAYS : 0;
-    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node)) stays = 0;
+    int is_seen = now + before > SEEN_FROM;
+    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node, CEILING_HEIGHT, CEILING_SLOPE)) stays = 0;
+    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node, REPORTED_HEIGHT, REPORTED_SLOPE)) is_seen = 0;
     if (now <= STAYS_FROM && frame->warm == 2 && plane.x - level.x > FARTHEST_ABOVE) stays = 0;
-    return (uchar)((now + before > SEEN_FROM ? SEEN : 0) | stays);
+    return (uchar)((is_seen ? SEEN : 0) | stays);
 }
 #endif
 

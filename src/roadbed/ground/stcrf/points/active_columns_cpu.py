@@ -158,12 +158,13 @@ def begin_active_columns(
 
 
 @merged()
-def _is_seen_from_above(mean, row, c, sensor, spacing):
-    """Whether the planes of the vector of nodes at column c pass below the sensor, as those of the ground do."""
+def is_seen_from_above(mean, row, c, sensor, spacing, limits):
+    """Whether the planes of the vector of nodes at column c pass below the sensor, as those of the ground do, or over
+    it by no more than `limits`: m, and m per m of range."""
     x = sensor[0] - (lane_indices() + F(c - U(1))) * spacing
     y = sensor[1] - F(row) * spacing
     above = load(mean, (0, c)) + load(mean, (1, c)) * x + load(mean, (2, c)) * y - sensor[2]
-    return (above <= CEILING_HEIGHT) | (above * above <= (x * x + y * y) * (CEILING_SLOPE * CEILING_SLOPE))
+    return (above <= limits[0]) | (above * above <= (x * x + y * y) * (limits[1] * limits[1]))
 
 
 @njit(nogil=True, cache=True)
@@ -183,6 +184,7 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
     its weight gamma, and how far a plane without data may lie over the first surface, m. `sensor`: its position, m.
     """
     before, gamma, farthest = F(1) if prior[0] else F(0), prior[1], prior[2]
+    limits = CEILING_HEIGHT, CEILING_SLOPE
     for row in range(first_row, last_row):
         r, first, begin, end = row + 1, np.int64(active_columns.lo[row]), np.int64(ends[0, row]), np.int64(ends[1, row])
         last = max(active_columns.hi[row], first)
@@ -192,7 +194,7 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
             has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
             above = load(mean, (0, c)) - load(expected, (0, c))
             had_data = (load(own, (0, c)) <= STAYS_FROM) & (known * before > STAYS_FROM) & (above <= farthest)
-            stays = had_data | (has_data & _is_seen_from_above(mean, row, c, sensor, spacing))
+            stays = had_data | (has_data & is_seen_from_above(mean, row, c, sensor, spacing, limits))
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             others = REMEMBERED_POINTS / (load(own, (0, c)) + known * gamma + REMEMBERED_POINTS)

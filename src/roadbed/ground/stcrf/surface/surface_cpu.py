@@ -7,6 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from roadbed.ground.stcrf import model
+from roadbed.ground.stcrf.points.active_columns_cpu import is_seen_from_above
 from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
@@ -14,14 +15,17 @@ from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
 @merged()
-def _mark_seen(r, data, prior, use_prior, lo, hi, seen):
-    """Set 1 where a node of row r was seen, now or before, and 0 outside of columns lo..hi."""
-    weight = F(1) if use_prior else F(0)
+def _mark_seen(r, arrays, seen_by, spacing, lo, hi, seen):
+    """Set 1 where a node of row r was seen, now from above or before, and 0 outside of columns lo..hi."""
+    data, prior, limits = arrays.data, arrays.prior, (model.REPORTED_HEIGHT, model.REPORTED_SLOPE)
+    weight = F(1) if seen_by[0] else F(0)
     for c in range(U(seen.shape[1])):
         seen[r, c] = F(0)
     for c in range(U(lo), U(hi), STEP):
-        enough = splat(model.SEEN_FROM) < load(data, (r, U(0), c)) + load(prior, (r, U(0), c)) * weight
-        store(seen, (r, c), where(enough, splat(F(1)), splat(F(0))))
+        own = load(data, (r, U(0), c))
+        enough = splat(model.SEEN_FROM) < own + load(prior, (r, U(0), c)) * weight
+        above = is_seen_from_above(arrays.mean[r], r - ONE, c, seen_by[1], spacing, limits)
+        store(seen, (r, c), where(enough & ((own <= model.STAYS_FROM) | above), splat(F(1)), splat(F(0))))
 
 
 @merged()
@@ -192,14 +196,14 @@ SURFACE_PHASES = 2
 
 
 @njit(nogil=True, cache=True)
-def describe_surface(tasks, chunks, information, arrays, use_prior, active_columns, rules, evidence, layers):
+def describe_surface(tasks, chunks, information, arrays, seen_by, active_columns, rules, evidence, layers):
     """Write `layers`: elevation, slope and doubt (m^2); elevation and slope are NaN where the doubt is too large.
 
     The doubt is the variance scale [(P + P0)^-1]_00 of the height, plus a share of the unevenness. A node that was not
-    seen is known only between seen neighbours, because information from neighbours alone says little about it.
+    seen is known only between seen neighbours, because information from neighbours alone says little about it, and so
+    is a ceiling. `seen_by`: whether the prior was used, and the position of the highest sensor, m.
     """
     parts, seen, seen_in_row = chunks.shape[0] - 1, evidence.seen, evidence.seen_in_row
-    data, prior = arrays.data, arrays.prior
     for phase in range(SURFACE_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
@@ -209,7 +213,7 @@ def describe_surface(tasks, chunks, information, arrays, use_prior, active_colum
             elif rules.seen_only:
                 for r in range(first + 1, last + 1):
                     span = active_columns.lo[r - 1], max(active_columns.lo[r - 1], active_columns.hi[r - 1])
-                    _mark_seen(U(r), data, prior, use_prior, span[0], span[1], seen)
+                    _mark_seen(U(r), arrays, seen_by, rules.spacing, span[0], span[1], seen)
                     _sum_along_x(U(r), seen, seen_in_row)
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
