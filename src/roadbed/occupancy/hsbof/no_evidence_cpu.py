@@ -8,7 +8,7 @@ and turns the loop without branches into vector instructions.
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged
-from roadbed.kernels.numeric import U, min
+from roadbed.kernels.numeric import NO, U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.hsbof.masses_cpu import (
     bayes_update,
@@ -107,9 +107,9 @@ def _update_block(block, faded, rules):
         u = 1 - s - e
         born = 0.0
         if not rules.hits_only:
-            s, e, born = transit(s, e, 0.0, False, rules)
+            s, e, born = transit(s, e, 0.0, NO, rules)
         s, e, born, u = compose_without_arrivals(min(s, CEILING), e, born, u, rules)
-        s, e, born, u = resolve_unknown(s, e, born, u, seen, False, 0.0, rules)
+        s, e, born, u = resolve_unknown(s, e, born, u, seen, NO, 0.0, rules)
         s, e, gain = bayes_update(s, 0.0, e, born, u, p_z)
         block[_NEW_S + i] = s
         block[_NEW_D + i] = born * gain
