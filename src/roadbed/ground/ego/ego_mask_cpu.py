@@ -67,17 +67,11 @@ def copy_without(first, last, points, mask, left):
             left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
-@njit(cache=True)
 def count_scan(seen, occupied, fade, least, stays):
     """Add a scan to the weighted counts of cells; from `least` on a cell `stays`. Returns whether any changed."""
-    changed = False
-    for x in range(seen.shape[0]):
-        for y in range(seen.shape[1]):
-            seen[x, y] = seen[x, y] * fade + occupied[x, y]
-            now = seen[x, y] >= least
-            changed |= now != stays[x, y]
-            stays[x, y] = now
-    return changed
+    seen[:] = seen * fade + occupied
+    before, stays[:] = stays.copy(), seen >= least
+    return bool((stays != before).any())
 
 
 @njit(cache=True)
