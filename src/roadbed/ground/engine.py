@@ -98,7 +98,8 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     exclude: Exclusion = Exclusion()
-    rise: float = 0.0  # m of the highest of several sensors over the points' origin; 0: one sensor, at the origin
+    sensors: int = 1  # that saw the points; one is at their origin
+    rise: float = 0.0  # m of the highest of several over it
 
 
 @dataclass(frozen=True, eq=False)

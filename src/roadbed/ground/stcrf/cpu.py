@@ -178,7 +178,7 @@ class StcrfCpu:
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
         partition_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         if self._isolated is not None:
-            origin = given.placement.translation.astype(F) if not given.rise else np.zeros(0, F)
+            origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
             self._isolated.mark(points, chunks, origin, self._single_thread)
         moves, moving = _NOTHING_MOVES, given.moving
         if moving is not None:

@@ -241,7 +241,7 @@ class StcrfDevice:
         self._reserve(int(points.shape[0]))
         record, placement, vehicle = self._records[slot], given.placement, given.vehicle
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
-        record.rise = given.rise
+        record.sensors, record.rise = given.sensors, given.rise
         rotation, translation = self._poses[slot]
         rotation[:], translation[:] = placement.rotation.ravel(), placement.translation
         record.given = self.backend.bind(points, self._buffers.input_buffer, 3 * slot * self._buffers.capacity)
@@ -256,7 +256,6 @@ class StcrfDevice:
     def _describe_non_ground(self, record: Any, excluded: Any, slot: int) -> None:
         """The points that cannot be ground: found on the device before the frame, or given as a mask."""
         record.has_non_ground = excluded is not None
-        record.sensors = len(excluded.origins) if isinstance(excluded, SensorViews) else 1
         if isinstance(excluded, SensorViews):
             self._visibility.set_views(excluded, slot)
             self._looks = True

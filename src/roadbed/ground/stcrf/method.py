@@ -225,8 +225,9 @@ class Stcrf:
         else:
             found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())
             exclude = Exclusion(ego, raised if found is None else found if raised is None else found | raised)
-        rise = max((mount.T_vehicle_sensor.xyz[2] for mount in scan.mounts), default=0.0)
-        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, rise)
+        heights = [mount.T_vehicle_sensor.xyz[2] for mount in scan.mounts]
+        sensors = max(len(heights), 1), max(heights, default=0.0)
+        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, *sensors)
 
     def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         """(N,) points on steep faces around a low sensor on an even floor, or nearer to the level of the table that the

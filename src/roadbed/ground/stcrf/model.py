@@ -212,8 +212,8 @@ FRAME = np.dtype(
         ("reach", np.float32),  # m around the sensor
         ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("has_isolated", np.int32),  # isolated returns are marked
-        ("sensors", np.int32),  # of the occlusion filter
-        ("rise", np.float32),  # m of the highest of several sensors over the points' origin; 0: one sensor, there
+        ("sensors", np.int32),  # that saw the points
+        ("rise", np.float32),  # m of the highest of several sensors over the points' origin
         # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.
         ("unaligned", np.float32, (3, UNALIGNED)),

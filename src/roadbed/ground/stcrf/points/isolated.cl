@@ -229,7 +229,7 @@ KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, G
         if (mine && lane == 0) {
             int found = judge_isolated(around, most_alike);
             if (found == LONE)
-                found = frame->rise == 0.0f && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
+                found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
             if (found) marks[task / 2] |= ISOLATED;
             strays += found == UNDER_SURFACE && (small || is_sampled(node));
         }
