@@ -136,7 +136,7 @@ def test_what_is_slow_changes_its_velocity_less(Filter):
 
 @pytest.mark.parametrize(("size", "whole"), [(1.6, True), (0.6, False)], ids=["large", "small"])
 def test_a_registered_component_moves_with_its_velocity(Filter, size, whole):
-    """All of it if it has 20 cells; of a smaller one only cells whose particles agree, of which there are four."""
+    """All of it if it has 40 cells; of a smaller one only cells whose particles agree, of which there are four."""
     for rule, registered in (({}, True), ({"agreement": -1.0, "trusted_cells": 10_000}, False)):
         filter_ = Filter((30, 60), 0.2, filter_model(4, moving=rule))
         for k in range(3):  # the first scan is 0.2 s old then

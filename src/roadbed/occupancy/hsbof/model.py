@@ -79,7 +79,7 @@ class MovingRule(NamedTuple):
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
     agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
-    trusted_cells: int = 20  # of a component whose registered velocity its cells take at once
+    trusted_cells: int = 40  # of a component whose registered velocity its cells take at once
 
 
 class BirthRule(NamedTuple):
