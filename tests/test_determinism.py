@@ -19,14 +19,15 @@ SMALL = roadbed.Config.parse({"occupancy": {"grid": {"length": 30, "width": 30}}
 
 
 def digest(results) -> str:
-    """Of everything a sequence's results hold."""
-    found = hashlib.sha256()
+    """Of everything a sequence's results hold; objects by the order in which they appear, as no id is given twice."""
+    found, order = hashlib.sha256(), dict[int, int]()
     for result in results:
         for frame in (result.ground, result.occupancy):
             for name, values in sorted(vars(frame).items()):
                 if hasattr(values, "tobytes"):
                     found.update(name.encode() + values.tobytes())
-        found.update(repr([(item.id, item.position, item.velocity) for item in result.occupancy.objects]).encode())
+        objects = [(order.setdefault(item.id, len(order)), item) for item in result.occupancy.objects]
+        found.update(repr([(number, item.position, item.velocity) for number, item in objects]).encode())
     return found.hexdigest()
 
 
@@ -47,7 +48,7 @@ PAPER = roadbed.Config.preset("paper").with_changes(
     ground={"stcrf": {"length": 60, "width": 60}},
     occupancy={"grid": {"length": 30, "width": 30, "ahead": 15, "spacing": 0.3}, "filter": {"particles": 4000}},
 )
-REFERENCE = ROOT / "tests" / "reference_drive.npz"  # ground of an x86_64 machine, occupancy of an aarch64 one
+REFERENCE = ROOT / "tests" / "reference_drive.npz"  # labels of an x86_64 machine, the rest of an aarch64 one
 
 
 def summary() -> dict[str, np.ndarray]:
