@@ -76,6 +76,8 @@ def test_slider_and_keys_move_through_the_frames(report, browser, until):
         width = browser.execute_script("return arguments[0].naturalWidth", image)
         return width > 0 and int(image.get_attribute("data-frame"))
 
+    until(lambda: shown() is not False, "the busiest frame")
+    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.HOME)
     until(lambda: shown() == 0 and shown() is not False, "the first frame")
     first = image.get_attribute("src")
     slider.send_keys(Keys.ARROW_RIGHT)
