@@ -99,9 +99,10 @@ PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which
 
 # The slope-aware start: reach of its envelope, and when it explains the lowest points of a region better.
 ENVELOPE_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
-EXPLAINED = _F(0.15)  # m from the surface
+EXPLAINED = _F(0.1)  # m from the surface,
+EXPLAINED_ON_SLOPES = _F(0.5)  # m more per squared slope: a bank is rougher than a road, and bends within a wide node
 SLOPE_REGION = 2  # wide nodes to each side
-SLOPE_BETTER = _F(1.25)  # times as many explained, and
+SLOPE_BETTER = _F(1.1)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or
 SLOPE_SOME_MORE, SLOPE_NEARLY_ALL = 20, _F(0.8)  # so many more that make up this share of all: of the region's, or of
 # the node's own where the level start explains no more than the rest of them and ground is seen around it: a bank

@@ -152,7 +152,8 @@ typedef struct {
 } Explained;
 
 FUNCTION int lies_on(float4 point, float4 plane) {
-    return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < EXPLAINED;
+    float tolerance = EXPLAINED + EXPLAINED_ON_SLOPES * (plane.y * plane.y + plane.z * plane.z);
+    return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < tolerance;
 }
 
 // Whether the sloped start explains clearly more points of a region: many more, or nearly all of the region's or of the

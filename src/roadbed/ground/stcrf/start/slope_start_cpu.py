@@ -102,10 +102,11 @@ def count_explained(lowest, mean, shape, explained):
             if lowest.length[node] == 0:
                 continue
             h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
+            tolerance = model.EXPLAINED + model.EXPLAINED_ON_SLOPES * (sx * sx + sy * sy)
             first, n = U(lowest.reserved[node]), splat(F(0))
             for k in range(first, first + U(lowest.length[node]), STEP):
                 dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
-                n = n + where((dz < model.EXPLAINED) & (dz > -model.EXPLAINED), splat(F(1)), splat(F(0)))
+                n = n + where((dz < tolerance) & (dz > -tolerance), splat(F(1)), splat(F(0)))
             explained[row, column] = np.int32(sum_lanes(n))
 
 
