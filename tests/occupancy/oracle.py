@@ -151,6 +151,19 @@ def components(hit):
     return label
 
 
+def background(hit, maturity, config, spacing):
+    """Cells of components too large for a mover, and next to a cell that has been static for long or such a cell."""
+    label, padded = components(hit), np.pad(maturity, 1)
+    views = [padded[r : r + hit.shape[0], c : c + hit.shape[1]] for r in range(3) for c in range(3)]
+    found = np.zeros(hit.shape, bool)
+    for k in range(label.max() + 1):
+        cells = np.argwhere(label == k)
+        found[label == k] = (
+            len(cells) > config.most_cells or np.ptp(cells, axis=0).max() * spacing > config.extent + 1e-9
+        )
+    return found & (np.max(views, axis=0) >= config.background_time)
+
+
 class ScanPair:
     """Two scans of one and the same grid, whose components are compared."""
 

@@ -13,7 +13,16 @@ from roadbed.occupancy.registration.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
-from tests.occupancy.test_register import SHAPE, SPACING, appearing, behind_a_gap, changing_speed, rectangle, seen
+from tests.occupancy.test_register import (
+    SHAPE,
+    SPACING,
+    appearing,
+    behind_a_gap,
+    beside_a_wall,
+    changing_speed,
+    rectangle,
+    seen,
+)
 
 CELLS = Cells(*SHAPE, SPACING)
 
@@ -78,7 +87,7 @@ def test_components_are_those_of_a_flood_fill(device):
             found = registration(Observation(*(device.upload(a) for a in hit_at(cells))), dt, GridMotion())
         label = device.download(found.label, 0, cells.size).reshape(shape)
         np.testing.assert_array_equal(label, oracle.components(cells))
-    assert label.max() + 1 == registration._most
+    assert label.max() + 2 == registration._most  # the last place is the background's
 
 
 def world(rng, k, fastest=3.0, longest=1.8):
@@ -169,6 +178,29 @@ def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
 def test_what_came_into_view_is_found_as_on_the_cpu(device, second, moving):
     both = Both(device, registration_model(second=second))
     assert [both.step(scan) for scan in appearing()][-1] == moving
+
+
+@pytest.mark.parametrize(("changes", "moving"), [({}, 1), ({"background_time": np.inf}, 0)])
+def test_a_person_beside_a_wall_is_found_as_on_the_cpu(device, changes, moving):
+    scans, maturity = beside_a_wall()
+    layers = np.stack([np.zeros_like(maturity)] * 3 + [maturity, np.zeros_like(maturity)])
+    both = Both(device, registration_model(fast_span=0, **changes))
+    assert [both.step(scan, layers=layers) for scan in scans][-1] == moving
+
+
+def test_the_background_is_that_of_the_cpu(device):
+    """Random hits in components of all sizes, with static life at random, on grids that stand, roll and turn."""
+    turn = np.array([[np.cos(0.02), -np.sin(0.02)], [np.sin(0.02), np.cos(0.02)]])
+    motions = GridMotion(), GridMotion.rolled(2, -1, SPACING), GridMotion(turn, np.array([0.03, 0.1]), None)
+    rng, config = np.random.default_rng(5), registration_model(extent=2.0, most_cells=25)
+    for motion in motions:
+        both, found = Both(device, config), 0
+        for share in (0.1, 0.2, 0.3, 1.0):
+            layers = np.zeros((5, *SHAPE), np.float32)
+            layers[3] = np.where(rng.random(SHAPE) < 0.1, rng.uniform(0, 2, SHAPE), 0)
+            both.step(hit_at(rng.random(SHAPE) < share), motion=motion, layers=layers)
+            found += sum(np.count_nonzero(scan.label == len(scan.start) - 1) for scan in both.theirs._history.stored())
+        assert found > 500
 
 
 @pytest.mark.parametrize(("between", "moving"), [("still", 0), ("hidden", 0), ("moving", 1)])

@@ -44,6 +44,7 @@ OccupancyRule = Literal[
     "refined_registration",  # and against one between, for objects that speed up
     "confirmed_registration",  # where that one must confirm the motion
     "second_registration",  # and what is not found otherwise, against that one
+    "static_background",  # what is beside a wall is registered without it
     "starting_objects",  # long static components may start to move
     "small_components",  # small components need less evidence
     "registered_births",  # newborn particles take the registered velocity

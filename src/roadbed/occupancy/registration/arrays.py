@@ -12,7 +12,10 @@ from roadbed.core.geometry import Float32
 
 
 class ScanComponents(NamedTuple):
-    """The components of one scan's hits: component k owns cells[start[k]:start[k + 1]]."""
+    """The components of one scan's hits: component k owns cells[start[k]:start[k + 1]].
+
+    Cells of the background have the number after the last one: they are no component, but are labelled as hits.
+    """
 
     bitmap: NDArray[np.int64]  # (rows, columns), see `model.py`
     label: NDArray[np.int32]  # component per cell, -1: not hit
@@ -39,7 +42,7 @@ class PriorMaturity(NamedTuple):
 
 
 class Registered(NamedTuple):
-    """Motion of components: cell -> component -> velocity, and how many cells it has."""
+    """Motion of components: cell -> component -> velocity, and how many cells it has; the background has neither."""
 
     label: NDArray[np.int32]  # component per cell, -1: not hit
     velocity: Float32  # (components, 2) m/s, NaN where none was found

@@ -2,12 +2,14 @@
 // The bitmap of one scan, and the 8-connected components of its hits, numbered by their first cell.
 //
 // `RegistrationPass` says which slot of the scan history is written. Bitmaps are the CPU's: see model.py. A component is
-// stored as its bounding box, which is small enough to be walked. A bitmap is followed by its lines: which subcells are near
+// stored as its bounding box, which is small enough to be walked. The background has the number after the last one, but no
+// box. A bitmap is followed by its lines: which subcells are near
 // a return (lower half of a word) and which lie in free cells (upper half), every second subcell of a line in each word.
 // First all words of subcells at even x, from the lowest line to the highest, then all of those at odd x.
 
 #define BOX 5  // lowest row, highest row, lowest column, highest column, how many cells
 #define NO_CELL 0x7fffffff
+#define BACKGROUND -2  // as the parent of a cell
 #define CELLS_OF_WORD 16
 #define WORDS_OF_LINE(pass) (((pass)->columns + CELLS_OF_WORD - 1) / CELLS_OF_WORD)
 #define BITMAP_SIZE(pass) ((pass)->rows * ((pass)->columns + 2 * SUBCELLS * WORDS_OF_LINE(pass)))
@@ -48,10 +50,26 @@ FUNCTION uint near_hits(GLOBAL const float *probability, GLOBAL const ushort *su
     return found;
 }
 
-// Draws the bitmap; every hit is its own root; boxes and velocities are empty.
+FUNCTION void empty_box(GLOBAL int *box) {
+    box[0] = box[2] = NO_CELL;
+    box[1] = box[3] = -1;
+    box[4] = 0;
+}
+
+FUNCTION void add_to_box(GLOBAL int *box, int row, int column) {
+    if (row < ATOMIC_READ(&box[0])) ATOMIC_MIN(&box[0], row);
+    if (row > ATOMIC_READ(&box[1])) ATOMIC_MAX(&box[1], row);
+    if (column < ATOMIC_READ(&box[2])) ATOMIC_MIN(&box[2], column);
+    if (column > ATOMIC_READ(&box[3])) ATOMIC_MAX(&box[3], column);
+    ATOMIC_ADD(&box[4], 1);
+}
+
+FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
+
+// Draws the bitmap; every hit is its own root; boxes, also those with the background, and velocities are empty.
 KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *probability, GLOBAL const float *observedness,
                     GLOBAL const ushort *surface, GLOBAL address_t *bitmaps, GLOBAL int *parent, GLOBAL int *boxes_all,
-                    GLOBAL float *velocity, GLOBAL int *cells_out, GLOBAL int *tickets) {
+                    GLOBAL int *whole_boxes, GLOBAL float *velocity, GLOBAL int *cells_out, GLOBAL int *tickets) {
     int rows = pass->rows, columns = pass->columns, cells = rows * columns;
     GLOBAL address_t *bitmap = bitmaps + (address_t)pass->now * BITMAP_SIZE(pass);
     GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
@@ -63,9 +81,9 @@ KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *prob
         parent[cell] = hits ? cell : -1;
     }
     FOR_EACH(k, pass->most_components) {
-        boxes[BOX * k] = boxes[BOX * k + 2] = NO_CELL;
-        boxes[BOX * k + 1] = boxes[BOX * k + 3] = -1;
-        boxes[BOX * k + 4] = cells_out[k] = 0;
+        empty_box(boxes + BOX * k);
+        empty_box(whole_boxes + BOX * k);
+        cells_out[k] = 0;
     }
     FOR_EACH(k, 2 * pass->slots * pass->most_components) velocity[k] = NOT_A_NUMBER;
     if (GLOBAL_ID < PASSES) tickets[GLOBAL_ID] = 0;
@@ -108,6 +126,40 @@ KERNEL find_roots(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBA
     }
 }
 
+// Boxes of the components while the background is part of them. `before` counts the roots before each cell.
+KERNEL measure_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent, GLOBAL const int *before,
+                    GLOBAL int *whole_boxes) {
+    FOR_EACH(cell, pass->rows * pass->columns) {
+        if (parent[cell] >= 0) add_to_box(whole_boxes + BOX * before[parent[cell]], cell / pass->columns, cell % pass->columns);
+    }
+}
+
+// Whether a cell, or one next to it, has been static for long; `maturity` is on the grid of the last iteration.
+FUNCTION int is_old(GLOBAL const RegistrationPass *pass, GLOBAL const float *maturity, int cell) {
+    real x = (cell % pass->columns + 0.5) * SUBCELLS, y = (cell / pass->columns + 0.5) * SUBCELLS;
+    real column = floor((pass->prior_xx * x + pass->prior_xy * y + pass->prior_x) / SUBCELLS);
+    real row = floor((pass->prior_yx * x + pass->prior_yy * y + pass->prior_y) / SUBCELLS);
+    if (column < -1 || row < -1 || column > pass->columns || row > pass->rows) return 0;
+    int found = 0;
+    for (int r = max((int)row - 1, 0); r < min((int)row + 2, pass->rows); ++r)
+        for (int c = max((int)column - 1, 0); c < min((int)column + 2, pass->columns); ++c)
+            found |= maturity[r * pass->columns + c] >= pass->background_time;
+    return found;
+}
+
+// The background: cells of components too large for a mover that have been static for long. All other hits are their own
+// roots again. The CPU's: background_cpu.py.
+KERNEL leave_background(GLOBAL const RegistrationPass *pass, GLOBAL const int *before, GLOBAL const int *whole_boxes,
+                        GLOBAL const float *layers, GLOBAL int *parent) {
+    GLOBAL const float *maturity = layers + pass->maturity;
+    FOR_EACH(cell, pass->rows * pass->columns) {
+        if (parent[cell] < 0) continue;
+        GLOBAL const int *box = whole_boxes + BOX * before[parent[cell]];
+        int is_large = box[4] > pass->most_cells || extent_of(box) > pass->extent;
+        parent[cell] = is_large && is_old(pass, maturity, cell) ? BACKGROUND : cell;
+    }
+}
+
 // `before` counts the roots before each cell.
 KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent, GLOBAL const int *is_root,
                    GLOBAL const int *before, GLOBAL int *labels_all, GLOBAL int *boxes_all, GLOBAL int *counts,
@@ -115,18 +167,13 @@ KERNEL number_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent
     int columns = pass->columns, cells = pass->rows * columns;
     GLOBAL int *labels = labels_all + (address_t)pass->now * cells;
     GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
+    int count = before[cells - 1] + is_root[cells - 1];
     FOR_EACH(cell, cells) {
-        int label = parent[cell] < 0 ? -1 : before[parent[cell]];
+        int label = parent[cell] == BACKGROUND ? count : parent[cell] < 0 ? -1 : before[parent[cell]];
         labels[cell] = label_out[cell] = label;
-        if (cell == cells - 1) counts[pass->now] = before[cell] + is_root[cell];
-        if (label < 0) continue;
-        GLOBAL int *box = boxes + BOX * label;
-        int row = cell / columns, column = cell % columns;
-        if (row < ATOMIC_READ(&box[0])) ATOMIC_MIN(&box[0], row);
-        if (row > ATOMIC_READ(&box[1])) ATOMIC_MAX(&box[1], row);
-        if (column < ATOMIC_READ(&box[2])) ATOMIC_MIN(&box[2], column);
-        if (column > ATOMIC_READ(&box[3])) ATOMIC_MAX(&box[3], column);
-        ATOMIC_ADD(&box[4], 1);
+        if (cell == 0) counts[pass->now] = count;
+        if (label < 0 || label == count) continue;
+        add_to_box(boxes + BOX * label, cell / columns, cell % columns);
         ATOMIC_ADD(&cells_out[label], 1);
     }
 }

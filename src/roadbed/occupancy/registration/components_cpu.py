@@ -56,13 +56,19 @@ def draw_bitmap(first, last, observation, bitmap):
 
 
 @njit(cache=True)
-def label_hits(bitmap, label):
-    """Component number per cell, -1 where nothing was hit; both (rows, columns). Returns how many components."""
+def label_hits(bitmap, background, label):
+    """Component number per cell, the one after the last in the background, -1 where nothing was hit; all (rows,
+    columns). Returns how many components."""
     hit = np.empty(bitmap.shape, np.bool_)
     for row in range(bitmap.shape[0]):
         for column in range(bitmap.shape[1]):
-            hit[row, column] = bitmap[row, column] & HITS_IN_CELL != 0
-    return label_components(hit, label)
+            hit[row, column] = bitmap[row, column] & HITS_IN_CELL != 0 and not background[row, column]
+    count = label_components(hit, label)
+    for row in range(bitmap.shape[0]):
+        for column in range(bitmap.shape[1]):
+            if background[row, column]:
+                label[row, column] = count
+    return count
 
 
 @njit(cache=True)
@@ -72,14 +78,14 @@ def gather_cells(label, start, cells):
     count = start.shape[0] - 1
     start[:] = 0
     for cell in range(flat.shape[0]):
-        if flat[cell] >= 0:
+        if 0 <= flat[cell] < count:
             start[flat[cell] + 1] += 1
     for k in range(count):
         start[k + 1] += start[k]
     # Filling moves each start to the next one, so that they are shifted back afterwards.
     for cell in range(flat.shape[0]):
         k = flat[cell]
-        if k >= 0:
+        if 0 <= k < count:
             cells[start[k]] = cell
             start[k] += 1
     for k in range(count - 1, 0, -1):

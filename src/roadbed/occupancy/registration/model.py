@@ -30,6 +30,7 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "refined_registration": {"refined": False},
     "second_registration": {"second": False},
     "confirmed_registration": {"confirmed": 0.0},
+    "static_background": {"background_time": math.inf},
     "starting_objects": {"standing_time": 0.0},
     "small_components": {"small": 0.0},
 }
@@ -45,7 +46,8 @@ class RegistrationModel:
     speed: float = 12.0  # m/s, shifts are tried up to it
     fewest_cells: int = 3  # of a component
     most_cells: int = 500
-    extent: float = 8.0  # m; what is longer is no single mover
+    extent: float = 8.0  # m; what is longer is no single mover,
+    background_time: float = 1.0  # s of static life from which its cells are background; infinite: none are
     points: int = 80  # hit subcells compared, about
     freed: float = 0.2  # share of the points that free space contradicts, to have moved
     same: float = 0.25  # agreement without a shift above which nothing moved
@@ -92,6 +94,7 @@ class RegistrationRule(NamedTuple):
     fewest_cells: int
     most_cells: int
     extent: float  # cells
+    background_time: float  # s
     partner_extent: float  # cells
     without_overlap: int  # 1: a component may have left its former place altogether
     points: int

@@ -49,11 +49,10 @@ KERNEL_OF_SIZE(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes
                                       GLOBAL float *velocity, int kind) {
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[4];
-    Scans s = scans_of(&passes[kind], labels_all, boxes_all);
+    Scans s = scans_of(&passes[kind], labels_all, boxes_all, counts);
     Compared c = compared_of(&passes[kind], bitmaps, scratch_points);
     real per_velocity = c.pass->age / c.pass->subcell;
-    int components = counts[c.pass->now];
-    for (int k = GROUP_ID; k < components; k = next_of(tickets + kind, shared)) {
+    for (int k = GROUP_ID; k < s.count; k = next_of(tickets + kind, shared)) {
         real vx = velocity[2 * k], vy = velocity[2 * k + 1];
         if (!(vx * vx + vy * vy >= c.pass->refined_speed * c.pass->refined_speed)) continue;  // false for NaN, too
         int matched = matched_points(&c, &s, k, scratch, shared), points = c.count + c.old_count;

@@ -6,8 +6,6 @@
 
 #define SUBCELLS_OF_CELL (SUBCELLS * SUBCELLS)
 
-FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
-
 // The shift in subcells under which the points agree best, (0, 0) where none is sure enough. Four searches: no shift, every
 // second shift, those around the best of them, and those that are hardly a motion. They are one loop, because each copy of
 // the search takes PoCL seconds to compile.
@@ -142,14 +140,17 @@ FUNCTION int is_static(GLOBAL const RegistrationPass *pass, GLOBAL const int *la
     return shared[0] >= STATIC_SHARE * box[4];
 }
 
-// Labels and boxes of the present components, and of the old ones.
+// Labels and boxes of the present components, and of the old ones, and how many of them there are.
 typedef struct {
     GLOBAL const int *labels, *old_labels, *boxes, *old_boxes;
+    int count, old_count;
 } Scans;
 
-FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes) {
+FUNCTION Scans scans_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *boxes,
+                        GLOBAL const int *counts) {
     address_t cells = pass->rows * pass->columns, size = pass->most_components * BOX;
-    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size};
+    Scans s = {labels + pass->now * cells, labels + pass->old * cells, boxes + pass->now * size, boxes + pass->old * size,
+               counts[pass->now], counts[pass->old]};
     return s;
 }
 
@@ -223,7 +224,7 @@ FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scrat
     int partner = -1, last = pass->without_overlap ? reach_of(pass, box) / SUBCELLS : 0;
     for (int reach = 0; partner < 0 && reach <= last; reach += max(last, 1))  // what moved further than its own length
         partner = partner_of(pass, s->labels, s->old_labels, box, k, reach, shared);
-    if (partner < 0 || extent_of(s->old_boxes + BOX * partner) > pass->partner_extent) return 0;
+    if (partner < 0 || partner == s->old_count || extent_of(s->old_boxes + BOX * partner) > pass->partner_extent) return 0;
     for (int former = 0; former < 2; ++former) {  // in a loop, as above
         GLOBAL const int *whose = former ? s->old_boxes + BOX * partner : box;
         int points = points_of(pass, former ? c->old : c->now, former ? s->old_labels : s->labels, whose,
@@ -248,11 +249,10 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
     LOCAL_ARRAY int scratch[REGISTER_GROUP];
     LOCAL_ARRAY int shared[2];
     GLOBAL const RegistrationPass *pass = &passes[kind];
-    Scans s = scans_of(pass, labels_all, boxes_all);
+    Scans s = scans_of(pass, labels_all, boxes_all, counts);
     Compared c = compared_of(pass, bitmaps, scratch_points);
     velocity += (address_t)pass->slot * 2 * pass->most_components;
-    int components = counts[pass->now];
-    for (int k = GROUP_ID; k < components; k = next_of(tickets + kind, shared)) {
+    for (int k = GROUP_ID; k < s.count; k = next_of(tickets + kind, shared)) {
         if (velocity[2 * k] == velocity[2 * k]) continue;  // a number
         GLOBAL const int *box = s.boxes + BOX * k;
         int extent = extent_of(box);

@@ -4,7 +4,10 @@
 Particles need a second for that; an object that starts from rest first has to leave its own cells.
 """
 
+import math
+
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.core.geometry import Float32
 from roadbed.kernels.parallel import parallel_for
@@ -12,6 +15,7 @@ from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.model import SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform, PriorMaturity, Registered, ScanComponents
+from roadbed.occupancy.registration.background_cpu import find_background
 from roadbed.occupancy.registration.components_cpu import draw_bitmap, gather_cells, label_hits
 from roadbed.occupancy.registration.model import Pass, RegistrationModel, RegistrationRule
 from roadbed.occupancy.registration.refine_cpu import refine_velocities
@@ -24,6 +28,7 @@ class Registration:
 
     Fast objects have left the neighbourhood by then: they are looked for in a younger scan. Objects that speed up are
     registered once more against a scan between both, in which objects that came into view since are looked for, too.
+    Walls and what else is too large to be a mover are left out where they have stood for long.
     """
 
     def __init__(self, cells: Cells, model: RegistrationModel) -> None:
@@ -53,9 +58,12 @@ class Registration:
         """
         if not self.model.enabled:
             return self._nothing
-        now = scan_components(observation)
-        velocity = np.full((max(len(now.start) - 1, 1), 2), np.nan, np.float32)
         prior = PriorMaturity(self._no_maturity if maturity is None else maturity, self._transform(motion))
+        now = scan_components(observation)
+        if math.isfinite(self.model.background_time):
+            rule = RegistrationRule.of(self.model, 1.0, self.cells.spacing, Pass.OLD)
+            now = without_background(now, prior, rule)
+        velocity = np.full((len(now.start), 2), np.nan, np.float32)  # the last is the background's
         for old, kind in registration_passes(self._history, dt, motion, self.model):
             rule = RegistrationRule.of(self.model, old.age, self.cells.spacing, kind)
             given: tuple = (now, old.components, self._transform(old.motion), rule, velocity)
@@ -64,7 +72,7 @@ class Registration:
             else:
                 parallel_for(register_components, len(now.start) - 1, prior, *given)
         self._history.store(now)
-        return Registered(now.label, velocity, np.diff(now.start))
+        return Registered(now.label, velocity, np.diff(now.start, append=now.start[-1:]))
 
     def _transform(self, motion: GridMotion) -> GridTransform:
         return transform_of(motion, self.cells.spacing)
@@ -97,9 +105,21 @@ def transform_of(motion: GridMotion, spacing: float) -> GridTransform:
 def scan_components(observation: Observation) -> ScanComponents:
     """The 8-connected components of a scan's hits."""
     shape = observation.probability.shape
-    bitmap, label = np.empty(shape, np.int64), np.empty(shape, np.int32)
+    bitmap = np.empty(shape, np.int64)
     parallel_for(draw_bitmap, len(bitmap), observation, bitmap)
-    count = label_hits(bitmap, label)
+    return _labelled(bitmap, np.zeros(shape, np.bool_))
+
+
+def without_background(components: ScanComponents, prior: PriorMaturity, rule: RegistrationRule) -> ScanComponents:
+    """The components of the same hits once the background is left out."""
+    background = np.zeros(components.label.shape, np.bool_)
+    parallel_for(find_background, len(components.start) - 1, components, prior, rule, background)
+    return _labelled(components.bitmap, background) if background.any() else components
+
+
+def _labelled(bitmap: NDArray[np.int64], background: NDArray[np.bool_]) -> ScanComponents:
+    label = np.empty(bitmap.shape, np.int32)
+    count = label_hits(bitmap, background, label)
     start, cells = np.empty(count + 1, np.int32), np.empty(np.count_nonzero(label >= 0), np.int32)
     gather_cells(label, start, cells)
     return ScanComponents(bitmap, label, start, cells)

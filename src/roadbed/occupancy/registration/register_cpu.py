@@ -139,7 +139,7 @@ def reach_of(extent, rule):
 
 
 @inlined()
-def _former_cell(row, column, transform):
+def former_cell(row, column, transform):
     """Row and column of a cell's centre in the older grid."""
     x, y = (column + 0.5) * SUBCELLS, (row + 0.5) * SUBCELLS
     return (
@@ -165,7 +165,7 @@ def partner_of(cells, old_label, transform, votes, voted):
     best, now_row = np.int64(-1), cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
-        row, column = _former_cell(now_row, cells[k] - now_row * columns, transform)
+        row, column = former_cell(now_row, cells[k] - now_row * columns, transform)
         for r in range(max(row - 1, 0), min(row + 2, rows)):
             for c in range(max(column - 1, 0), min(column + 2, columns)):
                 if old_label[r, c] >= 0:
@@ -184,7 +184,7 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
         for now_column in range(max(low - reach, 0), min(high + reach + 1, columns)):
             if label[now_row, now_column] >= 0:
                 continue
-            row, column = _former_cell(now_row, now_column, transform)
+            row, column = former_cell(now_row, now_column, transform)
             if row < 0 or column < 0 or row >= rows or column >= columns or old_label[row, column] < 0:
                 continue
             best = _vote(old_label[row, column], best, cells[0], votes, voted)
@@ -200,7 +200,7 @@ def _alone(cells, label, old_label, transform, reach):
     first, last, low, high = box_of(cells, columns)
     for now_row in range(first - reach, last + reach + 1):
         for now_column in range(low - reach, high + reach + 1):
-            row, column = _former_cell(now_row, now_column, transform)
+            row, column = former_cell(now_row, now_column, transform)
             if (
                 min(min(now_row, now_column), min(row, column)) < 0
                 or max(now_row, row) >= rows
@@ -223,7 +223,7 @@ def _is_static(cells, prior, rule):
     long_static, now_row = 0, cells[0] // columns
     for k in range(cells.shape[0]):
         now_row = _row_of(cells[k], columns, now_row)
-        row, column = _former_cell(now_row, cells[k] - now_row * columns, prior.transform)
+        row, column = former_cell(now_row, cells[k] - now_row * columns, prior.transform)
         if 0 <= row < rows and 0 <= column < columns:
             long_static += prior.maturity[row, column] >= rule.standing_time
     return long_static >= STATIC_SHARE * cells.shape[0]
@@ -261,12 +261,13 @@ def set_velocity(velocity, k, dx, dy, rule):
 
 @inner()
 def matched_points(cells, now, old, transform, voting, points, rule):
-    """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few."""
+    """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few. The
+    background, which has the number after the last component, is no partner."""
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
     if partner < 0 and rule.without_overlap:
         reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
         partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
-    if partner < 0:
+    if partner < 0 or partner == old.start.shape[0] - 1:
         return 0, 0
     if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], now.label.shape[1]) > rule.partner_extent:
         return 0, 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registration on an accelerator: components, partners and shifts are found there, and the scan history stays there."""
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +32,7 @@ class RegistrationDevice:
     """`register.Registration` on a device; its result lies in the same buffers in every step.
 
     No two components touch a square of 2 x 2 cells, in which all are neighbours: there are at most as many of them as
-    there are such squares, and that much memory is reserved.
+    there are such squares, and that much memory is reserved, and some for the background.
     """
 
     def __init__(self, backend: Backend, cells: Cells, model: RegistrationModel) -> None:
@@ -58,6 +59,7 @@ class RegistrationDevice:
         self._labels, self._boxes = zeros(_SCANS * size, np.int32), zeros(_SCANS * self._most * _BOX, np.int32)
         self._counts = zeros(_SCANS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
+        self._whole_boxes = zeros(self._most * _BOX, np.int32)  # of components with the background
         self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._slots * self._groups * _POINT_NUMBERS * model.points, np.int32)
         self._group = register_group(backend.device)
@@ -71,7 +73,7 @@ class RegistrationDevice:
         if not model.enabled:
             return 0
         size, boxes = rows * columns, _most_components(rows, columns) * _BOX
-        scans = _SCANS * (8 * _bitmap_words(rows, columns) + 4 * (size + boxes)) + 3 * 4 * size
+        scans = _SCANS * (8 * _bitmap_words(rows, columns) + 4 * (size + boxes)) + 4 * (3 * size + boxes)
         return scans + _slots(backend) * _groups(backend) * _POINT_NUMBERS * model.points * 4
 
     def forget(self) -> None:
@@ -108,15 +110,16 @@ class RegistrationDevice:
         return components, concurrent, merge, *(registrations[kind] for kind in after)
 
     def _send(self, now: int, passes: list[tuple[PastScan[int], Pass]], prior: GridTransform, maturity: int) -> None:
-        """What differs from scan to scan. The components read the index of this scan from the first record."""
+        """What differs from scan to scan. The components read the first record, whether there is an old scan or not."""
         spacing, records = self.cells.spacing, self._arguments.records
-        records[Pass.OLD].now = now
+        for r in records:
+            r.now, r.maturity = now, maturity
+            r.prior_xx, r.prior_xy, r.prior_yx, r.prior_yy, r.prior_x, r.prior_y = prior
         for old, kind in passes:
             r = records[kind]
             r.xx, r.xy, r.yx, r.yy, r.x, r.y = transform_of(old.motion, spacing)
-            r.prior_xx, r.prior_xy, r.prior_yx, r.prior_yy, r.prior_x, r.prior_y = prior
             r.age, (r.reach, r.least) = old.age, RegistrationRule.shifts(self.model, old.age, spacing, kind)
-            r.now, r.old, r.rolled, r.maturity = now, old.components, old.motion.cells is not None, maturity
+            r.old, r.rolled = old.components, old.motion.cells is not None
         self.backend.enqueue(self._arguments.array, self._passes)
 
     def _graphs(self, observation: Observation, layers: Any) -> tuple[CommandGraph, ...]:
@@ -126,17 +129,28 @@ class RegistrationDevice:
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
             groups, passes, found = groups_over(self.backend, size), self._passes, self.registered
-            hits, roots = (self._parent, self._boxes), (self._parent, self._roots)
-            draw = (passes, *observation, self._bitmaps, *hits, found.velocity, found.cells, self._tickets)
+            roots, boxes = (self._parent, self._roots), (self._boxes, self._whole_boxes)
+            emptied = (*boxes, found.velocity, found.cells, self._tickets)
+            draw = (passes, *observation, self._bitmaps, self._parent, *emptied)
             number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label, found.cells)
             scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
-            components = [
-                Launch("draw_bitmap", groups, GROUP, draw),
-                Launch("draw_lines", groups, GROUP, (passes, self._bitmaps)),
+            joined = [
                 Launch("join_hits", groups, GROUP, (passes, self._parent)),
                 Launch("find_roots", groups, GROUP, (passes, *roots, *scanned)),
                 replace(scan, program=collective),
+            ]
+            measured, whole = (self._parent, self._before, self._whole_boxes), (self._before, self._whole_boxes)
+            background = [
+                *joined,
+                Launch("measure_hits", groups, GROUP, (passes, *measured)),
+                Launch("leave_background", groups, GROUP, (passes, *whole, layers, self._parent)),
+            ]
+            components = [
+                Launch("draw_bitmap", groups, GROUP, draw),
+                Launch("draw_lines", groups, GROUP, (passes, self._bitmaps)),
+                *(background if math.isfinite(self.model.background_time) else ()),
+                *joined,
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._bitmaps, self._labels, self._boxes, self._counts)
@@ -155,7 +169,7 @@ class RegistrationDevice:
 
 
 def _most_components(rows: int, columns: int) -> int:
-    return -(-rows // 2) * -(-columns // 2)
+    return -(-rows // 2) * -(-columns // 2) + 1
 
 
 def _bitmap_words(rows: int, columns: int) -> int:
