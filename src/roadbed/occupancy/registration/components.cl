@@ -66,10 +66,10 @@ FUNCTION void add_to_box(GLOBAL int *box, int row, int column) {
 
 FUNCTION int extent_of(GLOBAL const int *box) { return max(box[1] - box[0], box[3] - box[2]); }
 
-// Draws the bitmap; every hit is its own root; boxes, also those with the background, and velocities are empty.
+// Draws the bitmap; every hit is its own root; boxes and velocities are empty. `root_boxes` has room for one per cell.
 KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *probability, GLOBAL const float *observedness,
                     GLOBAL const ushort *surface, GLOBAL address_t *bitmaps, GLOBAL int *parent, GLOBAL int *boxes_all,
-                    GLOBAL int *whole_boxes, GLOBAL float *velocity, GLOBAL int *cells_out, GLOBAL int *tickets) {
+                    GLOBAL int *root_boxes, GLOBAL float *velocity, GLOBAL int *cells_out, GLOBAL int *tickets) {
     int rows = pass->rows, columns = pass->columns, cells = rows * columns;
     GLOBAL address_t *bitmap = bitmaps + (address_t)pass->now * BITMAP_SIZE(pass);
     GLOBAL int *boxes = boxes_all + (address_t)pass->now * pass->most_components * BOX;
@@ -79,10 +79,10 @@ KERNEL draw_bitmap(GLOBAL const RegistrationPass *pass, GLOBAL const float *prob
         address_t clear = probability[cell] < CLEAR && observedness[cell] > OBSERVED;
         bitmap[cell] = hits | near << NEAR_SHIFT | clear << FREE_BIT;
         parent[cell] = hits ? cell : -1;
+        if (hits) empty_box(root_boxes + BOX * cell);
     }
     FOR_EACH(k, pass->most_components) {
         empty_box(boxes + BOX * k);
-        empty_box(whole_boxes + BOX * k);
         cells_out[k] = 0;
     }
     FOR_EACH(k, 2 * pass->slots * pass->most_components) velocity[k] = NOT_A_NUMBER;
@@ -126,11 +126,11 @@ KERNEL find_roots(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBA
     }
 }
 
-// Boxes of the components while the background is part of them. `before` counts the roots before each cell.
-KERNEL measure_hits(GLOBAL const RegistrationPass *pass, GLOBAL const int *parent, GLOBAL const int *before,
-                    GLOBAL int *whole_boxes) {
+// Boxes of the components while the background is part of them, at their roots.
+KERNEL measure_hits(GLOBAL const RegistrationPass *pass, GLOBAL int *parent, GLOBAL int *root_boxes) {
     FOR_EACH(cell, pass->rows * pass->columns) {
-        if (parent[cell] >= 0) add_to_box(whole_boxes + BOX * before[parent[cell]], cell / pass->columns, cell % pass->columns);
+        int root = flatten(parent, cell);
+        if (root >= 0) add_to_box(root_boxes + BOX * root, cell / pass->columns, cell % pass->columns);
     }
 }
 
@@ -147,16 +147,16 @@ FUNCTION int is_old(GLOBAL const RegistrationPass *pass, GLOBAL const float *mat
     return found;
 }
 
-// The background: cells of components too large for a mover that have been static for long. All other hits are their own
-// roots again. The CPU's: background_cpu.py.
-KERNEL leave_background(GLOBAL const RegistrationPass *pass, GLOBAL const int *before, GLOBAL const int *whole_boxes,
-                        GLOBAL const float *layers, GLOBAL int *parent) {
+// The background: cells of components too large for a mover that have been static for long. Their other cells are their
+// own roots again. The CPU's: background_cpu.py.
+KERNEL leave_background(GLOBAL const RegistrationPass *pass, GLOBAL const int *root_boxes, GLOBAL const float *layers,
+                        GLOBAL int *parent) {
     GLOBAL const float *maturity = layers + pass->maturity;
     FOR_EACH(cell, pass->rows * pass->columns) {
         if (parent[cell] < 0) continue;
-        GLOBAL const int *box = whole_boxes + BOX * before[parent[cell]];
-        int is_large = box[4] > pass->most_cells || extent_of(box) > pass->extent;
-        parent[cell] = is_large && is_old(pass, maturity, cell) ? BACKGROUND : cell;
+        GLOBAL const int *box = root_boxes + BOX * parent[cell];
+        if (box[4] > pass->most_cells || extent_of(box) > pass->extent)
+            parent[cell] = is_old(pass, maturity, cell) ? BACKGROUND : cell;
     }
 }
 

@@ -59,7 +59,7 @@ class RegistrationDevice:
         self._labels, self._boxes = zeros(_SCANS * size, np.int32), zeros(_SCANS * self._most * _BOX, np.int32)
         self._counts = zeros(_SCANS, np.int32)
         self._parent, self._roots, self._before = (zeros(size, np.int32) for _ in range(3))
-        self._whole_boxes = zeros(self._most * _BOX, np.int32)  # of components with the background
+        self._root_boxes = zeros(size * _BOX, np.int32)  # of components with the background, at their first cells
         self._progress = zeros(primitives.scan_progress_size(size), np.int32)
         self._points = zeros(self._slots * self._groups * _POINT_NUMBERS * model.points, np.int32)
         self._group = register_group(backend.device)
@@ -73,7 +73,7 @@ class RegistrationDevice:
         if not model.enabled:
             return 0
         size, boxes = rows * columns, _most_components(rows, columns) * _BOX
-        scans = _SCANS * (8 * _bitmap_words(rows, columns) + 4 * (size + boxes)) + 4 * (3 * size + boxes)
+        scans = _SCANS * (8 * _bitmap_words(rows, columns) + 4 * (size + boxes)) + 4 * (3 + _BOX) * size
         return scans + _slots(backend) * _groups(backend) * _POINT_NUMBERS * model.points * 4
 
     def forget(self) -> None:
@@ -129,28 +129,25 @@ class RegistrationDevice:
             program, collective = self._programs
             size = self.cells.rows * self.cells.columns
             groups, passes, found = groups_over(self.backend, size), self._passes, self.registered
-            roots, boxes = (self._parent, self._roots), (self._boxes, self._whole_boxes)
+            roots, boxes = (self._parent, self._roots), (self._boxes, self._root_boxes)
             emptied = (*boxes, found.velocity, found.cells, self._tickets)
             draw = (passes, *observation, self._bitmaps, self._parent, *emptied)
             number = (passes, *roots, self._before, self._labels, self._boxes, self._counts, found.label, found.cells)
             scan = primitives.scan(self._roots, self._before, self._progress, size)
             scanned = (self._progress, np.int32(primitives.scan_progress_size(size)))
-            joined = [
-                Launch("join_hits", groups, GROUP, (passes, self._parent)),
-                Launch("find_roots", groups, GROUP, (passes, *roots, *scanned)),
-                replace(scan, program=collective),
-            ]
-            measured, whole = (self._parent, self._before, self._whole_boxes), (self._before, self._whole_boxes)
+            join = Launch("join_hits", groups, GROUP, (passes, self._parent))
             background = [
-                *joined,
-                Launch("measure_hits", groups, GROUP, (passes, *measured)),
-                Launch("leave_background", groups, GROUP, (passes, *whole, layers, self._parent)),
+                join,
+                Launch("measure_hits", groups, GROUP, (passes, self._parent, self._root_boxes)),
+                Launch("leave_background", groups, GROUP, (passes, self._root_boxes, layers, self._parent)),
             ]
             components = [
                 Launch("draw_bitmap", groups, GROUP, draw),
                 Launch("draw_lines", groups, GROUP, (passes, self._bitmaps)),
                 *(background if math.isfinite(self.model.background_time) else ()),
-                *joined,
+                join,
+                Launch("find_roots", groups, GROUP, (passes, *roots, *scanned)),
+                replace(scan, program=collective),
                 Launch("number_hits", groups, GROUP, number),
             ]
             stored = (self._bitmaps, self._labels, self._boxes, self._counts)
