@@ -22,7 +22,7 @@ BEYOND_THE_PAPER = (
     *("maturity", "surface_weights", "unobserved_decay"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "second_registration"),
     *("small_components", "registered_births", "registered_weights"),
-    *("starting_objects", "registered_motion"),
+    *("static_background", "starting_objects", "registered_motion"),
     *("registered_release", "tested_particles", "free_time_tests"),
 )
 CHANGES = {
