@@ -13,9 +13,9 @@ from benchmarks.maps import Cloud, f1, las_files, merged_scans
 from roadbed import Config, GroundFilter, Label, Pipeline, Scan
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
-from roadbed.ground.cloud import origin
 from roadbed.ground.cloud.origin_cpu import count_in_boxes, hidden_share
 from roadbed.ground.cloud.start_surface import _cell_size, start_surface
+from roadbed.ground.mounting.plane_support_cpu import returns_of
 from tests.devices import ACCELERATORS, accelerator
 
 pytestmark = pytest.mark.long(20)
@@ -254,7 +254,7 @@ def test_points_whose_squares_do_not_fit_single_precision_are_left_out_of_the_or
     far = np.random.default_rng(0).normal(0, 20, (500, 3)).astype(np.float32)
     scan = np.concatenate([far, far / 4])  # every second point behind another
     extreme = np.float32([[1e30, 0, 0], [0, 0, -1e30], [0, 0, 1e-30], [np.nan, 1, 1], [np.inf, -np.inf, 0], [0, 0, 0]])
-    usable = origin._usable(np.concatenate([extreme, scan]))
+    usable = returns_of(np.concatenate([extreme, scan]))
     assert np.array_equal(usable.T, scan)
     with np.errstate(all="raise"):
         assert hidden_share(usable) == pytest.approx(0.5, abs=0.01)

@@ -9,7 +9,7 @@ _OBSERVE = ("occupancy/test_observe.py",)
 _FUSE = ("occupancy/test_fuse.py",)
 _BIRTHS = ("occupancy/test_births.py",)
 _CELLS = ("occupancy/test_cells.py",)
-_REGISTER = ("occupancy/test_register.py",)
+_REGISTER = ("occupancy/test_register.py", "occupancy/test_register_standing.py")
 _ONE_CELL = ("occupancy/test_hsbof.py::test_one_cell_agrees_with_the_oracle",)
 
 

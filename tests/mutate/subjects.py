@@ -88,7 +88,11 @@ SUBJECTS = {
         "occupancy/test_faces.py",
     ),
     "occupancy/placement.py": ("occupancy/test_filter_place.py", "occupancy/test_filter.py"),
-    "occupancy/registration": ("occupancy/test_register.py", "occupancy/test_register_device.py"),
+    "occupancy/registration": (
+        "occupancy/test_register.py",
+        "occupancy/test_register_standing.py",
+        "occupancy/test_register_device.py",
+    ),
     "odometry": ("odometry",),
     "outputs": ("outputs", "cli/test_output_folders.py"),
     "outputs/images": ("outputs/test_images.py",),

@@ -13,16 +13,9 @@ from roadbed.occupancy.registration.register_device import RegistrationDevice
 from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
-from tests.occupancy.test_register import (
-    SHAPE,
-    SPACING,
-    appearing,
-    behind_a_gap,
-    beside_a_wall,
-    changing_speed,
-    rectangle,
-    seen,
-)
+from tests.occupancy.outlines import SHAPE, SPACING, rectangle, seen
+from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed
+from tests.occupancy.test_register_standing import beside_a_wall
 
 CELLS = Cells(*SHAPE, SPACING)
 

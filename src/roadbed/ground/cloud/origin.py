@@ -14,11 +14,10 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32
 from roadbed.ground.mounting.estimator import MountingEstimate
-from roadbed.ground.mounting.level_surfaces import thinned
 
 _POINTS = 20_000  # sampled for the density; `_RAYS` of them for hidden points
 _RAYS = 500_000
-_NEAREST, _FARTHEST = 1e-6, 1e15  # m, of a return: its square fits single precision
+_RANGES = 2_500  # of the sample, for the spread of the ranges
 _SURE = 0.8  # quality of a mounting that is believed
 _HIGHEST = 15.0  # m of a sensor over the ground
 _APART = 3.0  # distance of the middle of the points from the origin, in median distances from the middle
@@ -42,9 +41,10 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     if not alone or config.mounting.height is not None or estimate.other_axes:
         return ""
     from roadbed.ground.cloud.origin_cpu import hidden_share
+    from roadbed.ground.mounting.plane_support_cpu import returns_of
 
-    points, half_width = _usable(to_host(scan.points)), max(config.stcrf.length, config.stcrf.width) / 2
-    sample = np.ascontiguousarray(thinned(points.T, _POINTS).T)
+    returns, half_width = returns_of(to_host(scan.points)), max(config.stcrf.length, config.stcrf.width) / 2
+    sample = _thinned(returns, _POINTS)
     x, y, _ = sample
     too_small = len(x) < _FEWEST_BOXES or max(np.ptp(x), np.ptp(y)) < _SMALLEST
     if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
@@ -59,7 +59,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     fall = density_fall(sample)
     if fall is not None and fall < _LEAST_FALL:
         return "the density does not fall with the range"
-    if hidden_share(np.ascontiguousarray(thinned(points.T, _RAYS).T)) > _MOST_HIDDEN:
+    if hidden_share(_thinned(returns, _RAYS)) > _MOST_HIDDEN:
         return "points lie behind others"
     return ""
 
@@ -77,21 +77,22 @@ def _points_are_far(sample: Float32) -> bool:
     return bool(lowest > _HIGHEST or highest < -_HIGHEST or np.linalg.norm(centre) > _APART * from_centre)
 
 
-def _usable(points: Float32) -> Float32:
-    """(3, n) points that are no missing returns; rows are faster to work on than points."""
-    x, y, z = rows = np.ascontiguousarray(points.T)
-    largest = np.maximum(np.maximum(np.abs(x), np.abs(y)), np.abs(z))  # NaN where one is
-    usable = (largest > _NEAREST) & (largest < _FARTHEST)
-    return rows if usable.all() else rows.take(np.flatnonzero(usable), axis=1)
+def _thinned(returns: Float32, most: int) -> Float32:
+    """Every k-th of the returns (3, n), fewer than twice `most`."""
+    stride = max(1, returns.shape[1] // most)
+    return returns if stride == 1 else np.ascontiguousarray(returns[:, ::stride])
 
 
 def density_fall(points: Float32) -> float | None:
     """Exponent k of points (3, N) per box ~ range^-k; None where too few boxes or ranges tell."""
     from roadbed.ground.cloud.origin_cpu import count_in_boxes
 
-    x, y, z = points.astype(np.float64)
+    x, y, z = points
     reach = np.sqrt(x * x + y * y + z * z)
-    near, median, far = np.quantile(reach, [0.1, 0.5, 0.9])
+    some, middle = reach[:: max(1, len(reach) // _RANGES)], len(reach) // 2
+    order = [round(share * (len(some) - 1)) for share in (0.1, 0.9)]
+    near, far = np.partition(some, order)[order].tolist()
+    median = float(np.partition(reach, middle)[middle])
     if far < _SPREAD * near:
         return None
     count, total = count_in_boxes(points, reach, _BOX * median)

@@ -21,11 +21,11 @@ def count_in_boxes(points, reach, size):
     bits = np.int64(math.ceil(math.log2(2 * n + 2)))
     last = (np.int64(1) << bits) - 1
     number_at, index_at = np.empty(last + 1, np.int64), np.full(last + 1, np.int32(-1))  # a hash table
-    count, total, boxes = np.zeros(n, np.int32), np.zeros(n), 0
+    count, total, boxes, per_size = np.zeros(n, np.int32), np.zeros(n), 0, 1 / size
     for i in range(n):
         number = np.int64(0)
         for axis in range(3):
-            box = math.floor(points[axis, i] / size)
+            box = math.floor(points[axis, i] * per_size)
             number = number * row + min(max(box, -_FARTHEST_BOX), _FARTHEST_BOX)
         slot = ((number * _MULTIPLIER) >> (63 - bits)) & last
         while index_at[slot] >= 0 and number_at[slot] != number:
@@ -56,12 +56,12 @@ def hidden_share(points):
     """Share of the points, N > 0, with another one in the same direction at less than half the range."""
     n, per_radian = points.shape[1], F(180 / math.pi / _DIRECTION)
     columns = F(round(360 / _DIRECTION) + 1)
-    reach, direction = np.empty(n, np.float32), np.empty(n, np.int32)
+    reach, direction = np.empty(n, np.float32), np.empty(n, np.int32)  # squared
     for i in range(n):
         x, y, z = points[0, i], points[1, i], points[2, i]
-        across = np.sqrt(x * x + y * y)
-        reach[i] = np.sqrt(across * across + z * z)
-        elevation, azimuth = np.floor(_angle(across, z) * per_radian), np.floor(_angle(x, y) * per_radian)
+        across = x * x + y * y
+        reach[i] = across + z * z
+        elevation, azimuth = np.floor(_angle(np.sqrt(across), z) * per_radian), np.floor(_angle(x, y) * per_radian)
         direction[i] = np.int32(elevation * columns + azimuth)
     first = last = direction[0]
     for k in direction:
@@ -72,5 +72,5 @@ def hidden_share(points):
         nearest[k] = min(nearest[k], reach[i])
     hidden = 0
     for i in range(n):
-        hidden += nearest[direction[i] - first] < F(_NEARER) * reach[i]
+        hidden += nearest[direction[i] - first] < F(_NEARER**2) * reach[i]
     return hidden / n

@@ -14,11 +14,13 @@ from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32, Pose, rotation_to_level
 from roadbed.ground.mounting.level_surfaces import (
     Level,
+    PlaneSupport,
     axis_up_instead,
     floor_and_table,
     is_one_sided,
     level_surfaces,
-    thinned,
+    plane_support,
+    sampled_returns,
     why_not_ground,
 )
 from roadbed.ground.mounting.search import CAMERA, UPSIDE_DOWN, Candidate, candidate_frames
@@ -212,31 +214,33 @@ class MountingEstimator:
         doubtful, levels = f"mounting of {self.sensor} is doubtful: {plane.height:.2f} m over the ground", None
         if found.note:
             levels = floor_and_table(points) if plane.quality < _CONVINCING else None
-        elif why := self._objections(found, points):
+            return found if levels is None else self._on_table(found, points, *levels)
+        pose, returns = self._mounting(found).T_vehicle_sensor, sampled_returns(points)
+        support = plane_support(returns, pose)
+        if why := self._objections(plane.quality, pose, support):
             levels = floor_and_table(self._nearly_level(found, points))
             found = replace(found, note=f"{doubtful}, {why}; {self._surfaces(found, points)}; {_HOW_TO_GIVE}")
-        elif why := axis_up_instead(points):
+        elif why := axis_up_instead(returns):
             found = replace(found, note=f"{doubtful}, {why}")
-        elif why := self._unusual(found, points):
+        elif why := self._unusual(plane, support):
             found = replace(found, note=f"{doubtful}, {why}; {_HOW_TO_GIVE}")
         return found if levels is None else self._on_table(found, points, *levels)
 
-    def _unusual(self, found: _Fit, points: Float32) -> str:
+    @staticmethod
+    def _unusual(plane: Plane, support: PlaneSupport) -> str:
         """Why a good plane may still have another height; empty where there is no reason."""
-        if found.plane.height < _LOWEST_SENSOR:
+        if plane.height < _LOWEST_SENSOR:
             return "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
-        if found.plane.height > _HIGHEST_SENSOR:
+        if plane.height > _HIGHEST_SENSOR:
             return "higher than any sensor on a vehicle: a sensor on a mast, or points in feet"
-        is_even = found.plane.quality >= _SURE_AHEAD
-        if is_even or not is_one_sided(self._mounting(found).T_vehicle_sensor @ thinned(points)):
-            return ""
-        return "uneven ground is seen on one side of the sensor only"
+        if plane.quality < _SURE_AHEAD and is_one_sided(support):
+            return "uneven ground is seen on one side of the sensor only"
+        return ""
 
-    def _objections(self, found: _Fit, points: Float32) -> str:
+    @staticmethod
+    def _objections(quality: float, pose: Pose, support: PlaneSupport) -> str:
         """Why a plane is hardly the ground; empty where there is no reason."""
-        quality = found.plane.quality
-        pose = self._mounting(found).T_vehicle_sensor
-        reason = (why_not_ground(pose @ thinned(points)) or _describe_tilt(pose)) if quality < _SURE else ""
+        reason = (why_not_ground(support) or _describe_tilt(pose)) if quality < _SURE else ""
         if not reason and quality >= _DOUBTFUL:
             return ""
         return f"confidence {quality:.2f}" + (f", {reason}" if reason else "")

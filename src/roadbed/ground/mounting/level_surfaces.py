@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32
+from roadbed.core.geometry import Float32, Pose
 
 _RADIUS, _COLUMN, _LAYER = 15.0, 0.25, 0.05  # m around the sensor, and size of the boxes that are counted
 _FEWEST_COLUMNS = 20  # of a surface
@@ -23,6 +23,7 @@ _ON_TABLE, _REACH = 0.35, 1.5  # m between a sensor and the table that it is on,
 _DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
 _HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
 _COLUMN_AREA = _COLUMN**2  # m^2
+_OUTERMOST = 0.005  # share of the points at each end of an axis that may be noise
 _WALL, _WALL_SHARE = 0.15, 0.05  # m from the outermost points, and share of all points, of each side of a closed room
 _LOWER, _LONGER = 0.8, 3.0  # extent along one axis, in those along z and along the third axis, of a room on its side
 
@@ -121,54 +122,60 @@ def extremes_by_column(points: Float32, radius: float, size: float) -> tuple[Flo
     return points[order[first]], points[order[first + count - 1]]
 
 
-def why_not_ground(points: Float32) -> str:
-    """Why the plane z = 0 of these points, best `thinned`, is hardly the ground; empty where there is no reason.
+class PlaneSupport(NamedTuple):
+    """Where returns support or contradict a plane: numbers of columns around the sensor, and sectors as bits."""
+
+    on: int  # columns with returns on it
+    structures: int  # of these, columns with returns just above it
+    below: int  # columns with returns below it
+    sectors: int  # with returns on it
+
+
+def plane_support(returns: Float32, T_level_sensor: Pose) -> PlaneSupport:
+    """For the plane z = 0 of the level frame, from `returns` (3, n) in the sensor frame."""
+    from roadbed.ground.mounting.plane_support_cpu import count_columns
+
+    return PlaneSupport(*count_columns(returns, T_level_sensor.numbers, _RADIUS, _COLUMN, _ON, _ABOVE, _BELOW))
+
+
+def why_not_ground(plane: PlaneSupport) -> str:
+    """Why a plane is hardly the ground; empty where there is no reason.
 
     Ground is seen between structures, and few returns lie below it. The lowest ring of beams on walls and furniture
     also forms a plane, and so does a table top with the floor below it.
     """
-    x, y, height = points.T.copy()
-    near = np.flatnonzero(np.hypot(x, y) < _RADIUS)
-    height, number, side = height[near], column_numbers(x[near], y[near], _RADIUS, _COLUMN), int(2 * _RADIUS / _COLUMN)
-
-    def columns(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        found = np.zeros(side * side, np.bool_)
-        found[number[chosen]] = True
-        return found
-
-    on = columns(np.abs(height) < _ON)
-    limit = _LARGEST_SHARE * np.count_nonzero(on)
-    if np.count_nonzero(on & columns((height > _ABOVE[0]) & (height < _ABOVE[1]))) > limit:
+    if plane.structures > _LARGEST_SHARE * plane.on:
         return "structures rise from most of that plane"
-    if np.count_nonzero(columns(height < -_BELOW)) > limit:
+    if plane.below > _LARGEST_SHARE * plane.on:
         return "many returns lie below that plane"
     return ""
 
 
-def is_one_sided(points: Float32) -> bool:
-    """Whether the plane z = 0 of these points is seen on one side of the sensor only: it may be a slope ahead of it."""
-    x, y, height = points.T
-    seen = sorted(_sectors(points[(np.hypot(x, y) < _RADIUS) & (np.abs(height) < _ON)]))
+def is_one_sided(plane: PlaneSupport) -> bool:
+    """Whether a plane is seen on one side of the sensor only: it may be a slope ahead of it."""
+    seen = [sector for sector in range(_SECTORS) if plane.sectors >> sector & 1]
     return bool(seen) and max(np.diff([*seen, seen[0] + _SECTORS])) > _SECTORS // 2
 
 
-def thinned(points: Float32, most: int = _POINTS) -> Float32:
-    """Every k-th point, fewer than twice `most`."""
-    return points[:: max(1, len(points) // most)]
+def sampled_returns(points: Float32) -> Float32:
+    """(3, n) every k-th point that is no missing return."""
+    from roadbed.ground.mounting.plane_support_cpu import returns_of
+
+    return returns_of(np.ascontiguousarray(points[:: max(1, len(points) // _POINTS)]))
 
 
-def axis_up_instead(points: Float32) -> str:
-    """Where the points form a room that is clearly lower along x or y than along z, with or without a ceiling: a note
-    that this axis may point up, as in scans of phones; else empty. Corridors, longer than three times their width, are
-    left out."""
-    x, y, z = rows = thinned(points).T.copy()
-    usable = np.isfinite(x) & np.isfinite(y) & np.isfinite(z) & ((x != 0) | (y != 0) | (z != 0))
+def axis_up_instead(returns: Float32) -> str:
+    """Where `returns` (3, n) form a room that is clearly lower along x or y than along z, with or without a ceiling: a
+    note that this axis may point up, as in scans of phones; else empty. Corridors, longer than three times their width,
+    are left out."""
     size, is_closed = np.empty(3), np.empty((3, 2), np.bool_)
-    if np.count_nonzero(usable) < _FEWEST_COLUMNS:
+    if returns.shape[1] < _FEWEST_COLUMNS:
         return ""
-    for axis, along in enumerate(row[usable] for row in rows):
-        first, last = np.quantile(along, [0.005, 0.995])
-        is_closed[axis] = [np.mean(along < first + _WALL) > _WALL_SHARE, np.mean(along > last - _WALL) > _WALL_SHARE]
+    ends = round(_OUTERMOST * (returns.shape[1] - 1)), round((1 - _OUTERMOST) * (returns.shape[1] - 1))
+    for axis, along in enumerate(returns):
+        first, last = np.partition(along, ends)[list(ends)]
+        outermost = np.count_nonzero(along < first + _WALL), np.count_nonzero(along > last - _WALL)
+        is_closed[axis] = np.array(outermost) > _WALL_SHARE * len(along)
         size[axis] = last - first
         if not is_closed[axis].any():  # in the open: mostly at x
             return ""
