@@ -105,14 +105,17 @@ def _cell_of(points, i, rules):
 
 
 @inner()
-def _ground_bands(points, stride, rules, lowest_z, floor):
+def _ground_bands(points, stride, rules, lowest_z, candidates, floor):
     """`floor` of each cell: height of the lowest band with enough of its returns; its lowest where there is none."""
-    counts = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32)
-    for v in range(0, points.shape[0] // LANES * LANES, stride * LANES):
-        for i in range(v, v + LANES):
-            cell = _cell_of(points, i, rules)
-            if cell >= 0:
-                counts[cell, min(np.int64((points[i, 2] - lowest_z[cell]) * (F(2) / _BAND)), _BINS)] += 1
+    counts, all_heights = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32), np.full_like(lowest_z, F(np.inf))
+    whole_vectors, block = points.shape[0] // LANES, _VECTORS * stride
+    for begin in range(0, whole_vectors, block):
+        n = U(0)
+        for v in range(begin, min(begin + block, whole_vectors), stride):
+            _, _, n = _collect_candidates(points, v * LANES, 0, rules, all_heights, candidates, n)
+        for k in range(n):
+            cell = U(candidates.cell[k])
+            counts[cell, U(min(np.int64((candidates.z[k] - lowest_z[cell]) * (F(2) / _BAND)), _BINS))] += 1
     for cell in range(lowest_z.shape[0]):
         floor[cell], most = lowest_z[cell], 0
         for k in range(_BINS - 1):
@@ -125,10 +128,10 @@ def _ground_bands(points, stride, rules, lowest_z, floor):
 
 
 @inner()
-def _lift_strays(points, stride, rules, cells, chosen):
+def _lift_strays(points, stride, rules, cells, candidates, chosen):
     """In a scan with many strays below the ground, the lowest return of each cell's ground instead of the lowest."""
     floor, known, below = np.empty_like(cells.lowest_z), 0, 0
-    _ground_bands(points, stride, rules, cells.lowest_z, floor)
+    _ground_bands(points, stride, rules, cells.lowest_z, candidates, floor)
     for here in range(chosen.shape[0]):
         known += chosen[here] >= 0
         below += chosen[here] >= 0 and points[chosen[here], 2] < floor[here]
@@ -165,7 +168,7 @@ def lowest_returns(points, stride, cell, radius, highest, out):
         a, b = cells.lowest[here], cells.second[here]
         if b >= 0:
             chosen[here] = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
-    _lift_strays(points, stride, rules, cells, chosen)
+    _lift_strays(points, stride, rules, cells, candidates, chosen)
     n = 0
     for i in chosen:
         if i >= 0:
