@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # Enumerations, so that --help lists the choices. The values are those of the configuration.
 BackendName = StrEnum("BackendName", ["cpu", "opencl", "cuda", "auto"])
-PresetName = StrEnum("PresetName", ["default", "paper"])
+PresetName = StrEnum("PresetName", ["default", "paper", "small"])
 MethodName = StrEnum("MethodName", ["stcrf", "variance"])
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
