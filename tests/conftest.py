@@ -7,6 +7,7 @@ Real scans are not part of the project: they are asked for by ROADBED_DATA, by R
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from pathlib import Path
@@ -30,6 +31,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest files first, so that no process is left with one at the end."""
     marks = {item: item.get_closest_marker("long") for item in items}
     items.sort(key=lambda item: -(marks[item].args[0] if marks[item] else 0))
+
+
+def pytest_collection_finish() -> None:
+    """What is imported and collected stays to the end: looking for garbage in it again and again takes seconds a file."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -91,7 +91,8 @@ def _facts(result: GroundFrame) -> dict[str, Any]:
 
 
 def _print(out: dict[str, Any], verbose: bool) -> None:
-    shares = [(name.replace("_", " "), n, 100 * n / max(out["points"], 1)) for name, n in out["labels"].items() if n]
+    found = [(name.replace("_", " "), n) for name, n in out["labels"].items() if n]
+    shares = [(name, n, f"{100 * n / out['points']:5.1f}") for name, n in found]
     table(f"{out['source']} {out['scan']}: {out['points']} points", ("label", "points", "%"), shares)
     how = f"estimated, confidence {out['mounting_confidence']:.2f}" if out["mounting_estimated"] else "given"
     angles = f"pitch {out['mounting_pitch_deg']:.1f}°, roll {out['mounting_roll_deg']:.1f}°"

@@ -29,7 +29,7 @@ class Compilation:
     kernel: str
     done: int
     total: int  # kernels that this process is expected to compile
-    seconds_left: float | None  # estimate; None before the first kernel is done
+    seconds_left: float | None  # estimate; None before a fifth of the kernels is done: the first say little
 
     def __str__(self) -> str:
         left = "" if self.seconds_left is None else f", about {max(1, round(self.seconds_left))} s left"
@@ -80,8 +80,9 @@ class _Progress:
             now = time.monotonic()
             self._begun = self._begun or now
             self._expected.add(name)
-            left = (now - self._begun) / self._done * len(self._expected) if self._done else None
             total = self._done + len(self._expected)
+            told = 5 * self._done >= total
+            left = (now - self._begun) / self._done * len(self._expected) if told else None
             step = Compilation(stage_of(name), name.rpartition(".")[2], self._done, total, left)
             _LOG.info("compiling %s", step)
             if self.watcher is not None:

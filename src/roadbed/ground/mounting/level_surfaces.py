@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from roadbed.core.geometry import Float32, Pose
 
 _RADIUS, _COLUMN, _LAYER = 15.0, 0.25, 0.05  # m around the sensor, and size of the boxes that are counted
+_COLUMNS = 2 * round(_RADIUS / _COLUMN) + 1  # across, at most
 _FEWEST_COLUMNS = 20  # of a surface
 _ABOVE_AVERAGE = 2.0  # a surface fills so many times the columns of an average layer: a wall fills all layers alike
 _APART = 6  # layers between two surfaces
@@ -44,11 +45,13 @@ def level_surfaces(points: Float32) -> list[Level]:
     near = points[np.hypot(points[:, 0], points[:, 1]) < _RADIUS]
     near = near[(near != 0).any(axis=1)]
     boxes = np.floor(near / np.array([_COLUMN, _COLUMN, _LAYER], np.float32)).astype(np.int64)
-    boxes = np.unique(boxes[np.abs(boxes[:, 2]) < _RADIUS / _LAYER], axis=0)
-    if not len(boxes):
+    x, y, z = boxes[np.abs(boxes[:, 2]) < _RADIUS / _LAYER].T
+    if not len(z):
         return []
-    lowest = boxes[:, 2].min()
-    filled = np.bincount(boxes[:, 2] - lowest)  # columns per layer
+    lowest = z.min()
+    layers = int(z.max() - lowest) + 1
+    box = np.unique((x * _COLUMNS + y) * layers + z - lowest)  # one number each: `unique` of rows is slow
+    filled = np.bincount(box % layers)  # columns per layer
     enough = max(_FEWEST_COLUMNS, _ABOVE_AVERAGE * filled[filled > 0].mean())
     found: list[int] = []
     for layer in np.argsort(-filled, kind="stable"):
