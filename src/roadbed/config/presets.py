@@ -18,8 +18,6 @@ _OPEN_IN_THE_PAPER: tuple[OccupancyRule, ...] = (
 
 PRESETS: dict[str, dict[str, Any]] = {
     "default": {},
-    # For boards of one slow core: fewer and larger cells, fewer particles. The ground is the default's.
-    "small": {"occupancy": {"grid": {"length": 60.0, "width": 60.0, "spacing": 0.25}, "filter": {"particles": 10_000}}},
     # The papers' methods and parameters without Roadbed's rules; docs/papers.md lists what the papers leave open and
     # what was chosen. A limit without a switch is set to a value that is never reached.
     "paper": {
@@ -62,4 +60,6 @@ PRESETS: dict[str, dict[str, Any]] = {
             },
         },
     },
+    # For boards of one slow core: fewer and larger cells, fewer particles. The ground is the default's.
+    "small": {"occupancy": {"grid": {"length": 60.0, "width": 60.0, "spacing": 0.25}, "filter": {"particles": 10_000}}},
 }
