@@ -24,7 +24,7 @@ from roadbed.core.errors import InputError
 
 @expand_options
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="YAML configuration, or a preset: default, paper.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="YAML configuration, or a preset: default, paper, small.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.")],
     request: Request,
     output: Output = Path("out"),
