@@ -34,7 +34,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What is imported and collected stays to the end: looking for garbage in it again and again takes seconds a file."""
+    """What is imported and collected stays to the end: to look for garbage among it takes seconds per file."""
     gc.collect()
     gc.freeze()
 
