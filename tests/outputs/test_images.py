@@ -259,6 +259,15 @@ def test_gif_holds_every_frame(tmp_path):
         assert gif.info["duration"] == 200
 
 
+def test_frequent_colours_of_a_gif_stay_as_they_are(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (90, 90, 3), dtype=np.uint8)
+    image[:60, :60], image[:30, :30] = (201, 34, 99), (7, 80, 160)
+    with Image.open(save_animation(tmp_path / "run.gif", [image])) as gif:
+        colours = np.reshape(gif.getpalette(), (-1, 3)).tolist()
+    most = colours.index([201, 34, 99])
+    assert colours[most - 1] == [7, 80, 160]
+
+
 def test_mp4_where_an_encoder_is_present_else_one_line(tmp_path):
     images = [np.full((21, 31, 3), 40 * k, np.uint8) for k in range(5)]
     if shutil.which("ffmpeg"):
