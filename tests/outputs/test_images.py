@@ -35,6 +35,8 @@ from roadbed.outputs.images.scene3d import (
 )
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
+pytestmark = pytest.mark.long(15)
+
 
 def pixels_of(image, colour, tolerance=12):
     return int((np.abs(image.astype(int) - palette.rgb(colour)).max(-1) <= tolerance).sum())
