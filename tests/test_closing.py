@@ -12,6 +12,8 @@ import roadbed
 from roadbed.core.errors import DeviceError
 from tests.devices import BACKENDS, backend
 
+pytestmark = pytest.mark.long(20)
+
 
 @pytest.fixture(scope="module")
 def scan():

@@ -18,6 +18,8 @@ from roadbed.core.errors import RoadbedError
 from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed
 
+pytestmark = pytest.mark.long(15)
+
 
 @pytest.fixture
 def sequence(tmp_path):

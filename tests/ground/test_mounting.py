@@ -14,6 +14,8 @@ from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
 from roadbed.ground.mounting.level_surfaces import floor_and_table, level_surfaces
 
+pytestmark = pytest.mark.long(15)
+
 
 def street(seed=0, n=20000):
     """Road points in the vehicle frame with walls on both sides and boxes on it."""

@@ -14,6 +14,8 @@ from roadbed.ground.stcrf.model import COARSE_HEIGHT_WEIGHT, SLOPE_WEIGHT
 from tests.devices import BACKENDS
 from tests.ground import engines
 
+pytestmark = pytest.mark.long(20)
+
 SIZE = 40  # m, as in other tests: they share the programs for accelerators
 STCRF = Config().ground.stcrf
 

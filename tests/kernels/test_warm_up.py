@@ -82,6 +82,18 @@ def test_a_watcher_hears_what_is_compiled(tmp_path, monkeypatch):
     assert (ended.done, ended.total) == (1, 1)
 
 
+def test_the_time_left_is_told_once_a_fifth_is_compiled():
+    told, names = progress._Progress(), [f"roadbed.ground.example.{k}" for k in range(10)]
+    heard = []
+    told.watcher = heard.append
+    told.expect(names)
+    for name in names:
+        told.begin(name)
+        told.end(name)
+    assert [step.seconds_left is None for step in heard[:-1]] == [True, True, *[False] * 8]
+    assert heard[-1].done == heard[-1].total == 10
+
+
 def test_jobs_have_kernels():
     for name in JOBS:
         assert kernels_of(name), name

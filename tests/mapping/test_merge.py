@@ -12,7 +12,7 @@ from roadbed.core.frames import Label
 from roadbed.core.geometry import Grid
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.information import information_of, rotated
-from roadbed.mapping.layers import MapLayers, _cells_of, add_points
+from roadbed.mapping.layers import MapLayers, _cells_hit, _cells_of, add_points
 from roadbed.mapping.merge import crop_map, merge_maps, new_map_folder
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
@@ -145,6 +145,13 @@ def test_cells_are_numbered_where_they_lie():
     columns, rows = _cells_of(replace(frame, grid=grid))
     for number, place in zip((columns, rows), grid.mesh()):
         np.testing.assert_allclose((number + 0.5) * 0.25, place)
+
+
+def test_without_an_occupancy_filter_obstacles_occupy_cells_and_ground_alone_frees_them():
+    points = np.array([[0.3, -0.3, 0], [0.35, -0.35, 1], [-0.9, 2.1, 0], [5, 5, 3]], np.float32)
+    label = np.array([Label.GROUND, Label.OBSTACLE, Label.GROUND, Label.OVERHANG])
+    columns, rows, occupied, free = (each.tolist() for each in _cells_hit(points, label, 0.2))
+    assert list(zip(columns, rows, occupied, free)) == [(-5, 10, False, True), (1, -2, True, False)]
 
 
 def test_maps_that_do_not_fit_are_refused_with_both_values_and_nothing_is_written(tmp_path):

@@ -35,6 +35,8 @@ from roadbed.outputs.images.scene3d import (
 )
 from tests.outputs.frames_for_images import SLOPE, ground_frame, occupancy_frame
 
+pytestmark = pytest.mark.long(15)
+
 
 def pixels_of(image, colour, tolerance=12):
     return int((np.abs(image.astype(int) - palette.rgb(colour)).max(-1) <= tolerance).sum())
@@ -257,6 +259,15 @@ def test_gif_holds_every_frame(tmp_path):
         assert gif.n_frames == 5
         assert gif.size == (30, 20)
         assert gif.info["duration"] == 200
+
+
+def test_frequent_colours_of_a_gif_stay_as_they_are(tmp_path):
+    image = np.random.default_rng(0).integers(0, 256, (90, 90, 3), dtype=np.uint8)
+    image[:60, :60], image[:30, :30] = (201, 34, 99), (7, 80, 160)
+    with Image.open(save_animation(tmp_path / "run.gif", [image])) as gif:
+        colours = np.reshape(gif.getpalette(), (-1, 3)).tolist()
+    most = colours.index([201, 34, 99])
+    assert colours[most - 1] == [7, 80, 160]
 
 
 def test_mp4_where_an_encoder_is_present_else_one_line(tmp_path):
