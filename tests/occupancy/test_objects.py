@@ -298,8 +298,8 @@ def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, fo
 
 
 def test_velocity_and_acceleration_are_kalmans():
-    """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late, and
-    the better known the more cells say them."""
+    """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late,
+    and the better known the more cells say them."""
     lag, dt, said = 0.2, 0.15, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)]
     spread = np.array([[0.05, 0.02], [0.02, 0.3]])
     tracker = make_tracker(lag=lag)

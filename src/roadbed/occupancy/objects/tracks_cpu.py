@@ -89,7 +89,7 @@ def _cost(track, detection, time, gate):
 
 @inlined(error_model="numpy")
 def _variance(detection, rule):
-    """Common error of the cells' velocities: the more cells an object has, the better its shift between scans is known."""
+    """Common error of the cells' velocities: the more cells an object has, the better its shift is known."""
     return rule.velocity_variance * _USUAL_CELLS / detection.cells
 
 
