@@ -107,7 +107,13 @@ def test_every_command_that_reads_a_source_has_the_same_options(command):
 @pytest.mark.parametrize("command", ["ros1", "ros2", "live"])
 def test_nodes_take_the_mounting_and_the_configuration(command):
     text = roadbed(command, "--help").stdout
-    for option in ("--mounting X Y Z", "--height", "--preset <default|paper|small>", "--method <stcrf|", "--backend <cpu|"):
+    for option in (
+        "--mounting X Y Z",
+        "--height",
+        "--preset <default|paper|small>",
+        "--method <stcrf|",
+        "--backend <cpu|",
+    ):
         assert option in text
 
 

@@ -214,20 +214,23 @@ class ScanPair:
 
 def refined(now, old, age, config, spacing, velocities):
     """Velocities that are known, in m/s, as the mean of the shifts that are nearly the best around the expected one,
-    where that is longer along them; not known where the scan agrees nearly as well with rest, or tells nothing."""
+    where that is longer along them; not known where the scan agrees nearly as well with rest, or tells nothing. What is
+    slow stays as it is if small, else known."""
     pair, out = ScanPair(now, old, config, spacing), velocities.copy()
     reach = round(config.refined_reach / (spacing / 4))
     around = [(dx, dy) for dy in range(-reach, reach + 1) for dx in range(-reach, reach + 1)]
     for k, velocity in enumerate(velocities):
-        if not np.hypot(*velocity) >= config.refined_speed:
+        cells = np.argwhere(pair.label == k)
+        slow = np.hypot(*velocity) < config.refined_speed
+        if np.isnan(velocity[0]) or (slow and np.ptp(cells, axis=0).max() * spacing <= config.small):
             continue
-        points = pair.points(np.argwhere(pair.label == k), config.speed, age)
+        asked, points = config.confirmed > 0 and not slow, pair.points(cells, config.speed, age)
         if points is None:
-            out[k] = np.nan if config.confirmed > 0 else velocity
+            out[k] = np.nan if asked else velocity
             continue
         expected = np.floor(velocity * age / (spacing / 4) + 0.5).astype(int)
         scores = np.array([pair.agreement(points, *(expected + shift)) for shift in around])
-        if config.confirmed > 0 and scores.max() - pair.agreement(points, 0, 0) < config.confirmed - 1e-9:
+        if asked and scores.max() - pair.agreement(points, 0, 0) < config.confirmed - 1e-9:
             out[k] = np.nan
         if np.isnan(out[k, 0]) or scores.max() < config.good - 1e-9:
             continue

@@ -298,17 +298,19 @@ def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, fo
 
 
 def test_velocity_and_acceleration_are_kalmans():
-    """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late."""
-    lag, dt, said = 0.2, 0.15, [(5.0, 1.0), (5.4, 0.8), (6.1, 0.3)]
+    """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late,
+    and the better known the more cells say them."""
+    lag, dt, said = 0.2, 0.15, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)]
     spread = np.array([[0.05, 0.02], [0.02, 0.3]])
-    tracker, noise = make_tracker(lag=lag), spread + np.eye(2) * 0.6**2
+    tracker = make_tracker(lag=lag)
     step, model = np.eye(4), np.hstack([np.eye(2), -lag * np.eye(2)])
     step[:2, 2:], step[2:, 2:] = dt * np.eye(2), np.exp(-dt) * np.eye(2)
     wander = np.diag([16 * dt**3 / 3] * 2 + [16 * dt] * 2)
-    state, covariance = np.array([*said[0], 0.0, 0.0]), np.diag([0.0, 0.0, 1.5**2, 1.5**2])
-    covariance[:2, :2] = noise
-    for k, velocity in enumerate(said):
-        record = (9, 0, 4, 0.5 * k, 0.0, 0.0, 2.0, 1.0, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
+    state, covariance = np.array([*said[0][1:], 0.0, 0.0]), np.diag([0.0, 0.0, 1.5**2, 1.5**2])
+    covariance[:2, :2] = spread + np.eye(2) * 0.6**2 * 20 / 9
+    for k, (cells, *velocity) in enumerate(said):
+        noise = spread + np.eye(2) * 0.6**2 * 20 / cells
+        record = (cells, 0, 4, 0.5 * k, 0.0, 0.0, 2.0, 1.0, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
         (found,) = objects_of(tracker, [record], dt * k)
         if k:
             state, covariance = step @ state, step @ covariance @ step.T + wander

@@ -164,6 +164,14 @@ def test_what_speeds_up_is_late_by_half_the_shorter_time_between_scans(gain, ref
     assert found == pytest.approx([4.0 - gain * late, 0.0], abs=SUBCELL / (2 * late))
 
 
+@pytest.mark.parametrize(("width", "late"), [(1.8, 0.1), (0.6, 0.2)])
+def test_what_starts_is_late_by_half_the_shorter_time_unless_it_is_small(width, late):
+    """The rear of a car, and a person, who gain 2 m/s^2 and are slower than what must be confirmed."""
+    places = [rectangle(4 + t * t, 4, 0.6, width, "swn") for t in np.arange(0.2, 0.61, 0.1)]
+    found = velocity_at(registered([seen(p) for p in places], registration_model(second=False)), 4.46, 4.0)
+    assert found == pytest.approx([1.2 - 2 * late, 0.0], abs=SUBCELL / (2 * late) / 2 + 0.01)
+
+
 def appearing(scans=3):
     """Five scans of a car at 5 m/s that comes into view: nothing but unseen space was in its way before."""
     nothing = seen(np.empty((0, 2)), hidden=np.ones(SHAPE, np.bool_))

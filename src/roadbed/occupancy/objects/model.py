@@ -34,7 +34,7 @@ class TrackRule(NamedTuple):
     vehicle_width: float  # m, at least, of one seen from one side; 0: as it is seen
     gate: float = 2.0  # m around the prediction in which an object is found again
     lag: float = 0.1  # s by which the cells' velocities are late
-    velocity_variance: float = 0.6**2  # m^2/s^2, common error of the cells of an object
+    velocity_variance: float = 0.6**2  # m^2/s^2, common error of the cells of an object of 20
 
     @classmethod
     def of(cls, config: OccupancyConfig) -> Self:

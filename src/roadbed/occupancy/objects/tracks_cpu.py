@@ -19,6 +19,7 @@ _DRIFT = 1.0  # m/s by which the gate grows while an object is not seen
 _VELOCITY_COST = 0.3  # s: a velocity that differs by 1 m/s is as bad as so many metres
 _SEEN_AGAIN = 3.0  # factor of the existence odds when an object is found again
 _MOST_ODDS = 199.0
+_USUAL_CELLS = 20.0  # of an object whose velocity has the error of the rule
 _DRIVES = 2.0  # m/s from which an object as wide as a vehicle is one, and no group of people
 _NARROWEST_FACE, _WIDEST_FACE = 1.4, 2.6  # m, widths of the front and the rear of vehicles
 _FLANK = 2.8  # m; a longer side is that of a vehicle
@@ -42,7 +43,7 @@ def track_clusters(tracks, counters, detections, moment, rule):
         detection, number = detections[k], continued[k]
         if number < 0:
             number, count = count, count + 1
-            _start_track(tracks[number], detection, counters[1], moment.time, rule.velocity_variance)
+            _start_track(tracks[number], detection, counters[1], moment.time, _variance(detection, rule))
             counters[1] += 1
         else:
             _update_track(tracks[number], detection, moment, rule)
@@ -86,6 +87,12 @@ def _cost(track, detection, time, gate):
     return distance + _VELOCITY_COST * math.hypot(vx - detection.vx, vy - detection.vy)
 
 
+@inlined(error_model="numpy")
+def _variance(detection, rule):
+    """Common error of the cells' velocities: the more cells an object has, the better its shift is known."""
+    return rule.velocity_variance * _USUAL_CELLS / detection.cells
+
+
 @merged()
 def _start_track(track, detection, number, time, velocity_variance):
     track.id, track.born, track.odds = number, time, 1.0
@@ -99,7 +106,7 @@ def _start_track(track, detection, number, time, velocity_variance):
 def _update_track(track, detection, moment, rule):
     track.odds = min(odds_at(track, moment.time) * _SEEN_AGAIN, _MOST_ODDS)
     predict(track, moment.time - track.seen)
-    measure(track, detection, rule.velocity_variance, rule.lag)
+    measure(track, detection, _variance(detection, rule), rule.lag)
     along, across = track.seen_length, track.seen_width
     if abs(math.sin(detection.heading - track.heading)) > _TURNED:
         along, across = across, along

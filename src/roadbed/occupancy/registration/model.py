@@ -68,7 +68,7 @@ class RegistrationModel:
     middle_span: float = 0.2  # s, least age of the scan between
     second: bool = True  # what is not found otherwise is looked for in that scan
     refined: bool = True  # that scan refines velocities
-    refined_speed: float = 1.5  # m/s, the slowest that is refined
+    refined_speed: float = 1.5  # m/s, the slowest that is refined if small, and that must be confirmed
     refined_reach: float = 0.25  # m around the expected shift that are tried
     refined_slack: float = 0.05  # by which a shift may be worse than the best and still count
     confirmed: float = 0.4  # by which that scan must agree better with motion than with rest; 0: not asked

@@ -42,7 +42,7 @@ FUNCTION int mean_shift(const Compared *c, int2 expected, int2 *sum, LOCAL int *
     return shared[3];
 }
 
-// Refines velocities (m/s) of components that are known, not slow, and faster since.
+// Refines velocities (m/s) of components that are known, not both slow and small, and faster since.
 KERNEL_OF_SIZE(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes, GLOBAL const address_t *bitmaps,
                                       GLOBAL const int *labels_all, GLOBAL const int *boxes_all,
                                       GLOBAL const int *counts, GLOBAL int2 *scratch_points, GLOBAL int *tickets,
@@ -54,13 +54,17 @@ KERNEL_OF_SIZE(REGISTER_GROUP) refine_hits(GLOBAL const RegistrationPass *passes
     real per_velocity = c.pass->age / c.pass->subcell;
     for (int k = GROUP_ID; k < s.count; k = next_of(tickets + kind, shared)) {
         real vx = velocity[2 * k], vy = velocity[2 * k + 1];
-        if (!(vx * vx + vy * vy >= c.pass->refined_speed * c.pass->refined_speed)) continue;  // false for NaN, too
+        real squared = vx * vx + vy * vy;
+        int slow = squared < c.pass->refined_speed * c.pass->refined_speed;
+        if (!(squared >= 0)) continue;  // NaN
+        if (slow && extent_of(s.boxes + BOX * k) <= c.pass->small) continue;  // limbs move more than the body
+        real least = slow ? 0 : c.pass->confirmed;  // what is slow has hardly left its place since: rest agrees, too
         int matched = matched_points(&c, &s, k, scratch, shared), points = c.count + c.old_count;
         int still = matched ? unmoved(&c, 0, shared) : 0;
         int2 sum, expected = INT2((int)floor(vx * per_velocity + 0.5), (int)floor(vy * per_velocity + 0.5));
         real alike = matched ? mean_shift(&c, expected, &sum, shared, scratch) : 0;
         // A wall seen through a gap appears elsewhere after a while, but in between still where it is.
-        int confirmed = c.pass->confirmed == 0 || (matched && shared[0] - still >= c.pass->confirmed * points);
+        int confirmed = least == 0 || (matched && shared[0] - still >= least * points);
         if (LOCAL_ID == 0 && !confirmed) {
             velocity[2 * k] = velocity[2 * k + 1] = NOT_A_NUMBER;
         } else if (LOCAL_ID == 0 && alike > 0) {

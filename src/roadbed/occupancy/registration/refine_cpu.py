@@ -12,7 +12,7 @@ import numpy as np
 
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import ZERO, max
-from roadbed.occupancy.registration.register_cpu import matched_points, set_velocity, total_agreement
+from roadbed.occupancy.registration.register_cpu import extent_of, matched_points, set_velocity, total_agreement
 
 
 @inner()
@@ -39,19 +39,24 @@ def _mean_shift(present, former, now, old, transform, expected_x, expected_y, sc
 
 @njit(cache=True, nogil=True)
 def refine_velocities(first, last, now, old, transform, rule, velocity):
-    """Refine the velocities of components that are known, not slow, and faster since `old`, the younger scan."""
+    """Refine the velocities of components that are known, not both slow and small, and faster since `old`, the younger
+    scan."""
     per_velocity = rule.age / rule.subcell
     votes, voted = np.zeros(old.start.shape[0], np.int32), np.full(old.start.shape[0], -1, np.int32)
     present, former = np.empty((2 * rule.points, 2), np.int32), np.empty((2 * rule.points, 2), np.int32)
     scores = np.empty((2 * rule.refined_reach + 1, 2 * rule.refined_reach + 1), np.int32)
     for k in range(first, last):
         vx, vy = float(velocity[k, 0]), float(velocity[k, 1])
-        if not vx * vx + vy * vy >= rule.refined_speed * rule.refined_speed:  # false for NaN, too
+        if math.isnan(vx):
             continue
         cells = now.cells[now.start[k] : now.start[k + 1]]
+        slow = vx * vx + vy * vy < rule.refined_speed * rule.refined_speed
+        if slow and extent_of(cells, now.label.shape[1]) <= rule.small:  # limbs move more than the body
+            continue
+        least = 0.0 if slow else rule.confirmed  # what is slow has hardly left its place since: rest agrees, too
         count, old_count = matched_points(cells, now, old, transform, (votes, voted), (present, former), rule)
         if count == 0:
-            if rule.confirmed > 0:
+            if least > 0:
                 velocity[k] = np.nan
             continue
         matched = present[:count], former[:old_count], now.bitmap, old.bitmap, transform
@@ -59,7 +64,7 @@ def refine_velocities(first, last, now, old, transform, rule, velocity):
         dx, dy, best = _mean_shift(*matched, *expected, scores, rule)
         # A wall seen through a gap appears elsewhere after a while, but in between still where it is.
         points = count + old_count
-        if rule.confirmed > 0 and best - total_agreement(*matched, ZERO, ZERO, -points) < rule.confirmed * points:
+        if least > 0 and best - total_agreement(*matched, ZERO, ZERO, -points) < least * points:
             velocity[k] = np.nan
             continue
         # Constant or falling speeds are known better over the longer time: faces that come into sight shorten a short
