@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
+from roadbed.ground.mounting.level_surfaces import SECTORS
 from roadbed.kernels.jit import inlined, njit
 from roadbed.kernels.numeric import ZERO, F, U
 from roadbed.kernels.simd import LANES, STEP, load_points, maximum, splat, store_first
 from roadbed.kernels.simd_reductions import compress, count_true
 
-SECTORS = 16
 _NEAREST, _FARTHEST = F(1e-6), F(1e15)  # m, of a return: its square fits single precision
-_HALF_SECTOR = math.tan(math.pi / 8)
+_HALF_WAY = math.tan(2 * math.pi / SECTORS)  # there are four sectors in a quarter
 _ON, _ABOVE, _BELOW = np.uint8(1), np.uint8(2), np.uint8(4)
 
 
@@ -59,9 +59,9 @@ def _sector(x, y):
     """Which of the SECTORS around the origin a point lies in."""
     wide, high = abs(x), abs(y)
     if high < wide:
-        sector = 0 if high < _HALF_SECTOR * wide else 1
+        sector = 0 if high < _HALF_WAY * wide else 1
     else:
-        sector = 2 if wide > _HALF_SECTOR * high else 3
+        sector = 2 if wide > _HALF_WAY * high else 3
     if x < 0:
         sector = SECTORS // 2 - 1 - sector
     return SECTORS - 1 - sector if y < 0 else sector
