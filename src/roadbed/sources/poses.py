@@ -128,12 +128,12 @@ def read_table(path: Path, widths: tuple[int, ...], expected: str) -> Float64:
 
 
 def read_calibration(path: Path) -> dict[str, NDArray[np.float64]]:
-    """KITTI's `name: numbers` lines; other lines (dates) are skipped."""
+    """KITTI's lines of a name and numbers, with or without a colon; other lines (dates) are skipped."""
     values = {}
     for line in read_text(path).splitlines():
-        name, _, numbers = line.partition(":")
+        name, *numbers = line.replace(":", " ", 1).split() or [""]
         try:
-            values[name.strip()] = np.array([float(word) for word in numbers.split()])
+            values[name] = np.array([float(word) for word in numbers])
         except ValueError:
             continue
     return values

@@ -126,3 +126,54 @@ def test_numbers_beyond_float32_and_signalling_nan_are_read_without_a_word(tmp_p
     assert np.isnan(scan.points[0, 2])
     with pytest.raises(InputError, match="expected a quaternion of length 1, found length inf"):
         roadbed.Pose.from_quaternion((0, 0, 0), (1e200, 0, 0, 1e200))
+
+
+def annotated(folder, **changes):
+    """A log of one sweep with two boxes in it, one of them a bus turned by 30 degrees, and one box of another time."""
+    write_table(folder / "sensors" / "lidar" / f"{BEGIN}.feather", **sweep())
+    turn = np.radians([30.0, 0.0, 0.0])
+    columns = {
+        "timestamp_ns": np.array([BEGIN, BEGIN, BEGIN + STEP]),
+        "track_uuid": ["bus", "walker", "bus"],
+        "category": ["BUS", "PEDESTRIAN", "BUS"],
+        "length_m": [12.0, 0.6, 12.0],
+        "width_m": [2.8, 0.8, 2.8],
+        "height_m": [3.2, 1.7, 3.2],
+        **{name: np.zeros(3) for name in ("qx", "qy")},
+        "qw": np.cos(turn / 2),
+        "qz": np.sin(turn / 2),
+        "tx_m": [20.0, 5.0, 21.0],
+        "ty_m": [-4.0, 2.0, -4.0],
+        "tz_m": [1.3, 0.5, 1.3],
+        "num_interior_pts": [100, 3, 90],
+    }
+    write_table(folder / "annotations.feather", **{**columns, **changes})
+    return roadbed.open(folder)
+
+
+def test_boxes_are_those_of_the_sweep(tmp_path):
+    bus, walker = annotated(tmp_path).objects(0)
+    assert (bus.id, bus.kind, bus.height) == ("bus", "BUS", 3.2)
+    assert (walker.id, walker.kind, walker.height) == ("walker", "PEDESTRIAN", 1.7)
+    np.testing.assert_allclose(bus.centre, [20, -4])
+    assert bus.z == pytest.approx(1.3 - 1.6)
+    front = np.array([20, -4]) + 6 * np.array([np.cos(np.pi / 6), 0.5])
+    np.testing.assert_allclose(bus.footprint[:2].mean(axis=0), front)
+    np.testing.assert_allclose(sorted(np.ptp(walker.footprint, axis=0)), [0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"track_uuid": [1, 2, 3]}, r"annotations.feather: column 'track_uuid': found int64, expected text"),
+        ({"length_m": [1.0, np.nan, 1.0]}, r"annotations.feather: sizes: expected finite numbers"),
+    ],
+)
+def test_wrong_annotations_are_named(tmp_path, changes, message):
+    with pytest.raises(InputError, match=message):
+        annotated(tmp_path, **changes).objects(0)
+
+
+def test_a_log_without_annotations_says_so(log):
+    with pytest.raises(InputError, match=r"annotations.feather: found no annotations"):
+        roadbed.open(log).objects(0)

@@ -6,6 +6,7 @@ axle), moved to where the vehicle was at the time in the file's name.
 """
 
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Pose
+from roadbed.core.tracked_objects import Box
 from roadbed.sources.datasets.feather import read_feather
 from roadbed.sources.formats.files import FileSource, cloud_files
 from roadbed.sources.poses import Trajectory, given_poses, make_trajectory
@@ -24,6 +26,7 @@ _SENSORS = ("up_lidar", "down_lidar")
 _LASERS_EACH = 32
 # Numbers too large for float32 become infinite and are labelled unknown.
 _any_numbers = np.errstate(over="ignore", invalid="ignore")
+_NAMES, _SIZE = ("track_uuid", "category"), ("length_m", "width_m", "height_m")
 _QUATERNION, _TRANSLATION = ("qx", "qy", "qz", "qw"), ("tx_m", "ty_m", "tz_m")
 
 
@@ -55,7 +58,7 @@ class ArgoverseSource(FileSource):
         inside = self.files[0].parent == log / _SWEEPS
         self.times = None
         self._mounts = read_mounts(log / "calibration" / "egovehicle_SE3_sensor.feather") if inside else ()
-        poses = log / "city_SE3_egovehicle.feather"
+        poses, self._annotations = log / "city_SE3_egovehicle.feather", log / "annotations.feather"
         self.trajectory = given_poses(self.options, self)
         if self.trajectory is None and inside and poses.is_file():
             self.trajectory = read_city_poses(poses)
@@ -67,6 +70,14 @@ class ArgoverseSource(FileSource):
         # The sensors are 0.1 m apart, so their order hardly matters.
         index = np.minimum(scan.ring // _LASERS_EACH, len(self._mounts) - 1).astype(np.uint8)
         return replace(scan, mounts=self._mounts, channels={**scan.channels, "sensor_index": index})
+
+    def objects(self, index: int) -> tuple[Box, ...]:
+        """Annotated boxes of sweep `index`."""
+        return self._boxes.get(int(self.files[index].stem), ())
+
+    @cached_property
+    def _boxes(self) -> dict[int, tuple[Box, ...]]:
+        return read_annotations(self._annotations)
 
 
 @_any_numbers
@@ -101,6 +112,25 @@ def read_mounts(path: Path) -> tuple[SensorMount, ...]:
     columns = read_feather(path, ("sensor_name", *_QUATERNION, *_TRANSLATION), texts=("sensor_name",))
     named = dict(zip(columns["sensor_name"].tolist(), _poses(path, columns)))
     return tuple(SensorMount(name, named[name]) for name in _SENSORS if name in named)
+
+
+@_any_numbers
+def read_annotations(path: Path) -> dict[int, tuple[Box, ...]]:
+    """Boxes by the time of their sweep, ns, in the egovehicle frame."""
+    if not path.is_file():
+        raise InputError(f"{path}: found no annotations, expected those of a training or validation log")
+    columns = read_feather(path, ("timestamp_ns", *_NAMES, *_SIZE, *_QUATERNION, *_TRANSLATION), texts=_NAMES)
+    sizes = np.stack([columns[name].astype(np.float64) for name in _SIZE], axis=1)
+    if not np.isfinite(sizes).all():
+        raise InputError(f"{path}: sizes: expected finite numbers")
+    corners = sizes[:, None, :] * np.array([[0.5, 0.5, -0.5], [0.5, -0.5, -0.5], [-0.5, -0.5, -0.5], [-0.5, 0.5, -0.5]])
+    frames: dict[int, tuple[Box, ...]] = {}
+    for row, (stamp, pose) in enumerate(zip(columns["timestamp_ns"].tolist(), _poses(path, columns))):
+        track, kind = (str(columns[name][row]) for name in _NAMES)
+        bottom = pose @ corners[row]
+        box = Box(track, kind, bottom[:, :2], float(bottom[:, 2].mean()), float(sizes[row, 2]))
+        frames[stamp] = (*frames.get(stamp, ()), box)
+    return frames
 
 
 @_any_numbers

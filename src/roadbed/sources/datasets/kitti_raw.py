@@ -14,7 +14,7 @@ from roadbed.sources.formats.bin import KittiSource, read_bin
 from roadbed.sources.poses import Trajectory, given_poses, make_trajectory, read_calibration, read_table, read_times
 
 _EARTH_RADIUS_M = 6378137.0
-_OXTS_NUMBERS = 30
+OXTS_NUMBERS = 30
 
 
 class KittiRawSource(KittiSource):
@@ -106,7 +106,7 @@ def read_timestamps(path: Path) -> Float64:
 
 def _read_packet(path: Path) -> Float64:
     """One packet of at least latitude, longitude, altitude, roll, pitch, yaw."""
-    rows = read_table(path, (_OXTS_NUMBERS,), f"{_OXTS_NUMBERS} (a GPS/IMU packet)")
+    rows = read_table(path, (OXTS_NUMBERS,), f"{OXTS_NUMBERS} (a GPS/IMU packet)")
     if len(rows) != 1 or not abs(rows[0, 0]) < 89:
         raise InputError(
             f"{path}: found {len(rows)} rows, latitude {rows[0, 0]:g}; expected one row, within 89 degrees"
