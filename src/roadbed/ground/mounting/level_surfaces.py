@@ -21,7 +21,7 @@ _BELOW = 0.2  # m under it
 _LARGEST_SHARE = 0.5  # of the columns on the plane
 _FEWEST_FLAT, _FEWEST_ON_TABLE = 8, 4  # columns of a floor and of a table, in which no return lies above it
 _ON_TABLE, _REACH = 0.35, 1.5  # m between a sensor and the table that it is on, and how near parts of it are
-_DRIVABLE, SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
+_DRIVABLE, _SECTORS = (2.0, 3.0), 16  # m that ground reaches, and up to which nothing lies lower, in 3/4 of the sectors
 _HIGHEST_TABLE = 1.2  # m over the floor: the roof of a vehicle is higher
 _COLUMN_AREA = _COLUMN**2  # m^2
 _OUTERMOST = 0.005  # share of the points at each end of an axis that may be noise
@@ -85,13 +85,13 @@ def floor_and_table(points: Float32) -> tuple[Level, Level] | None:
     ended = _sectors(
         points[(np.hypot(points[:, 0], points[:, 1]) < _DRIVABLE[1]) & (points[:, 2] < table.height - _BELOW)]
     )
-    return None if len(reached - ended) >= 0.75 * SECTORS else (floor, table)
+    return None if len(reached - ended) >= 0.75 * _SECTORS else (floor, table)
 
 
 def _sectors(points: Float32) -> set[int]:
     """The sectors around the sensor that hold points."""
     angle = np.arctan2(points[:, 1], points[:, 0]) / (2 * np.pi) + 0.5
-    return set(np.floor(angle * SECTORS).astype(np.int64).tolist())
+    return set(np.floor(angle * _SECTORS).astype(np.int64).tolist())
 
 
 def _first_layer(columns: Float32, enough: int | None) -> Float32:
@@ -156,6 +156,8 @@ def why_not_ground(plane: PlaneSupport) -> str:
 
 def is_one_sided(plane: PlaneSupport) -> bool:
     """Whether a plane is seen on one side of the sensor only: it may be a slope ahead of it."""
+    from roadbed.ground.mounting.plane_support_cpu import SECTORS
+
     seen = [sector for sector in range(SECTORS) if plane.sectors >> sector & 1]
     return bool(seen) and max(np.diff([*seen, seen[0] + SECTORS])) > SECTORS // 2
 

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 
-from roadbed.ground.mounting.level_surfaces import SECTORS
 from roadbed.kernels.jit import inlined, njit
 from roadbed.kernels.numeric import ZERO, F, U
 from roadbed.kernels.simd import LANES, STEP, load_points, maximum, splat, store_first
 from roadbed.kernels.simd_reductions import compress, count_true
 
+SECTORS = 16
 _NEAREST, _FARTHEST = F(1e-6), F(1e15)  # m, of a return: its square fits single precision
 _HALF_WAY = math.tan(2 * math.pi / SECTORS)  # there are four sectors in a quarter
 _ON, _ABOVE, _BELOW = np.uint8(1), np.uint8(2), np.uint8(4)
