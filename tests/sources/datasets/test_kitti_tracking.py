@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,7 +13,9 @@ import roadbed
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.evaluate.occupancy import evaluate_occupancy
+from roadbed.sources.datasets.kitti_tracking import read_labels
 from roadbed.sources.simulator import SimulatorSource
+from tests.fuzz.damage import damage
 
 # The camera looks ahead (z), with x to the right and y down, and is rectified by a small turn.
 T_CAMERA_LIDAR = Pose([[0, -1, 0], [0, 0, -1], [1, 0, 0]], [0.05, -0.08, -0.27])
@@ -111,7 +114,7 @@ def test_the_occupancy_is_scored_against_them(training):
     ("file", "text", "message"),
     [
         ("label_02", "0 1 Car 0 0 0 0 0 1 1 1.5 1.6 4.1 1 2", "label_02/0007.txt: line 1: expected 17 words"),
-        ("label_02", "0 1 Car 0 0 0 0 0 1 1 1.5 1.6 nan 1 2 3 0", "line 1: expected 17 words .*not finite"),
+        ("label_02", "0 1 Car 0 0 0 0 0 1 1 1.5 1.6 nan 1 2 3 0", "line 1: expected 17 words .*not within 1e.09"),
         ("calib", "Tr_imu_velo 1 0 0", "calib/0007.txt: Tr_imu_velo: found 3 numbers, expected 9 or 12"),
         ("oxts", " ".join(["0"] * 30), "oxts/0007.txt: packets: found 1, expected 6"),
     ],
@@ -134,3 +137,19 @@ def test_a_test_sequence_has_no_labels(training, tmp_path):
             copy.write_bytes(path.read_bytes())
     with pytest.raises(InputError, match=r"label_02/0007.txt: found no labels"):
         evaluate_occupancy(roadbed.open(tmp_path / "velodyne" / "0007"))
+
+
+def test_damaged_labels_are_boxes_or_one_line(training, tmp_path):
+    whole, path = (training / "label_02" / "0007.txt").read_bytes(), tmp_path / "0007.txt"
+    read, messages = 0, []
+    for seed in range(200):
+        path.write_bytes(damage(Random(seed), whole[:600], (b"nan", b"1e999", b"-1", b"\n"), ()))
+        try:
+            boxes = [box for frame in read_labels(path, Pose.identity()).values() for box in frame]
+            assert all(np.isfinite([*box.footprint.ravel(), box.z, box.height]).all() for box in boxes)
+            read += 1
+        except InputError as error:
+            messages.append(str(error))
+    assert read > 3
+    assert len(messages) > 3
+    assert not [message for message in messages if "\n" in message]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import roadbed
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import Pose
 from roadbed.evaluate.occupancy import evaluate_occupancy
+from tests.fuzz.damage import damage
 
 BEGIN = 1_532_402_927_647_951  # us
 T_EGO_LIDAR = Pose.from_euler(0.94, 0.0, 1.84, yaw=-np.pi / 2)  # x of the sensor points to the right
@@ -110,6 +112,11 @@ def test_the_occupancy_is_scored_against_them(data):
         ("?scene=scene-0103", {}, r"not found, expected the sweeps of LIDAR_TOP"),
         ("?scene=scene-0061", {"sample_data": [{}]}, r"v1.0-mini: not a readable set of nuScenes tables \(KeyError"),
         ("?scene=scene-0061", {"sample": {}}, r"sample.json: expected a list of records"),
+        (
+            "?scene=scene-0061",
+            {"sample_data": [{"sample_token": "k0", "timestamp": 1, "filename": "../LIDAR_TOP/a.pcd.bin"}]},
+            r"found the file ../LIDAR_TOP/a.pcd.bin, expected one in the folder",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(data, location, tables, message):
@@ -122,3 +129,23 @@ def test_a_table_that_is_missing_is_named(data):
     (data / "v1.0-mini" / "instance.json").unlink()
     with pytest.raises(InputError, match=r"instance.json: found no table"):
         roadbed.open(f"{data}?scene=scene-0061").objects(0)
+
+
+def test_damaged_tables_are_read_or_end_in_one_line(data):
+    read, messages = 0, []
+    for seed in range(120):
+        rng = Random(seed)
+        table = rng.choice(sorted((data / "v1.0-mini").glob("*.json")))
+        whole = table.read_bytes()
+        table.write_bytes(damage(rng, whole, (b"null", b"1e999", b"[]", b"NaN", b'"'), ()))
+        try:
+            source = roadbed.open(f"{data}?scene=scene-0061")
+            boxes = source.objects(len(source) - 1)
+            assert all(np.isfinite([*box.footprint.ravel(), box.z, box.height]).all() for box in boxes)
+            read += 1
+        except InputError as error:
+            messages.append(str(error))
+        table.write_bytes(whole)
+    assert read > 3
+    assert len(messages) > 3
+    assert not [message for message in messages if "\n" in message]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
-from roadbed.core.geometry import Pose
+from roadbed.core.geometry import FARTHEST_M, Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.sources.datasets.feather import read_feather
 from roadbed.sources.formats.files import FileSource, cloud_files
@@ -121,8 +121,8 @@ def read_annotations(path: Path) -> dict[int, tuple[Box, ...]]:
         raise InputError(f"{path}: found no annotations, expected those of a training or validation log")
     columns = read_feather(path, ("timestamp_ns", *_NAMES, *_SIZE, *_QUATERNION, *_TRANSLATION), texts=_NAMES)
     sizes = np.stack([columns[name].astype(np.float64) for name in _SIZE], axis=1)
-    if not np.isfinite(sizes).all():
-        raise InputError(f"{path}: sizes: expected finite numbers")
+    if not (np.abs(sizes) <= FARTHEST_M).all():
+        raise InputError(f"{path}: sizes: expected finite numbers of metres")
     corners = sizes[:, None, :] * np.array([[0.5, 0.5, -0.5], [0.5, -0.5, -0.5], [-0.5, -0.5, -0.5], [-0.5, 0.5, -0.5]])
     frames: dict[int, tuple[Box, ...]] = {}
     for row, (stamp, pose) in enumerate(zip(columns["timestamp_ns"].tolist(), _poses(path, columns))):

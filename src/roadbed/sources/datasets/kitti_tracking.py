@@ -8,7 +8,7 @@ import numpy as np
 
 from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Float64, Pose
+from roadbed.core.geometry import FARTHEST_M, Float64, Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
 from roadbed.sources.datasets.kitti_raw import OXTS_NUMBERS, poses_from_oxts
@@ -103,8 +103,8 @@ def read_labels(path: Path, T_lidar_camera: Pose) -> dict[int, tuple[Box, ...]]:
         try:
             frame, track, kind = int(words[0]), int(words[1]), words[2]
             height, width, length, x, y, z, turn = numbers = [float(word) for word in words[10:_LABEL_WORDS]]
-            if not np.isfinite(numbers).all():
-                raise ValueError("numbers that are not finite")
+            if not all(abs(value) <= FARTHEST_M for value in numbers):  # NaN is not
+                raise ValueError(f"numbers that are not within {FARTHEST_M:g}")
         except (ValueError, IndexError) as error:
             raise InputError(
                 f"{path}: line {number}: expected {_LABEL_WORDS} words of a tracked box, found {error}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from roadbed.core.errors import InputError, foreign_errors
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Float64, Pose
+from roadbed.core.geometry import FARTHEST_M, Float64, Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
 from roadbed.sources.formats.bin import NuScenesSource, read_bin
@@ -54,14 +54,14 @@ class NuScenesSceneSource(NuScenesSource):
             self._sweeps = sorted(
                 (row for row in sweeps if row["sample_token"] in self._samples), key=lambda row: row["timestamp"]
             )
-            files = [path / row["filename"] for row in self._sweeps]
+            files = [path / _inside(row["filename"]) for row in self._sweeps]
         if missing := [file for file in files if not file.is_file()] or ([] if files else [path / "sweeps" / _CHANNEL]):
             raise InputError(f"{missing[0]}: not found, expected the sweeps of {_CHANNEL}")
         return files
 
     def attach(self) -> None:
-        self.times = np.array([row["timestamp"] * 1e-6 for row in self._sweeps])
         with self._readable():
+            self.times = np.array([float(row["timestamp"] * 1e-6) for row in self._sweeps])
             mounts = {row["token"]: row for row in self._table("calibrated_sensor")}
             wanted = {row["ego_pose_token"] for row in self._sweeps}
             places = {row["token"]: _pose(row) for row in self._table("ego_pose") if row["token"] in wanted}
@@ -98,7 +98,9 @@ class NuScenesSceneSource(NuScenesSource):
                 if row["sample_token"] in self._samples:
                     width, length, height = map(float, row["size"])
                     size, instance = np.array([length, width, height]), row["instance_token"]
-                    boxes[row["sample_token"]][instance] = _Annotated(kinds[instance], _pose(row), size)
+                    if not (np.abs(size) <= FARTHEST_M).all():
+                        raise InputError(f"{self._tables}: size of a box: found {row['size']}, expected metres")
+                    boxes[row["sample_token"]][str(instance)] = _Annotated(kinds[instance], _pose(row), size)
         order = sorted(self._samples, key=lambda token: self._samples[token])
         return [self._samples[token] for token in order], [boxes[token] for token in order]
 
@@ -128,6 +130,13 @@ class NuScenesSceneSource(NuScenesSource):
     def _samples_of(self, scene: str) -> dict[str, float]:
         """Times of a scene's samples, s, by token."""
         return {row["token"]: row["timestamp"] * 1e-6 for row in self._table("sample") if row["scene_token"] == scene}
+
+
+def _inside(name: str) -> str:
+    """A file's name in a table, which must lie in the folder of the data set."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"found the file {name}, expected one in the folder of the data set")
+    return name
 
 
 def _pose(row: Row) -> Pose:
