@@ -31,6 +31,8 @@ def _append(x, y, z, rows, n):
     """Add those of LANES points that are no missing returns to the `n` that are there; returns the new number."""
     chosen = _are_returns(x, y, z)
     found = count_true(chosen)
+    if found == 0:
+        return n
     store_first(rows[0], n, compress(chosen, x), found)
     store_first(rows[1], n, compress(chosen, y), found)
     store_first(rows[2], n, compress(chosen, z), found)
