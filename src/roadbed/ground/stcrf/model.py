@@ -100,7 +100,8 @@ PLANE_FROM = _F(0.3)  # effective points, its neighbours' among them, from which
 # The slope-aware start: reach of its envelope, and when it explains the lowest points of a region better.
 ENVELOPE_STEPS = 24  # wide nodes; even, so that the envelope ends where it began
 EXPLAINED = _F(0.1)  # m from the surface,
-EXPLAINED_ON_SLOPES = _F(0.5)  # m more per squared slope: a bank is rougher than a road, and bends within a wide node
+EXPLAINED_ON_SLOPES = _F(0.5)  # m more per squared slope: a bank is rougher than a road, and bends within a wide node;
+EXPLAINED_AT_MOST = _F(0.15)  # m: beyond, far facades would be explained, too
 SLOPE_REGION = 2  # wide nodes to each side
 SLOPE_BETTER = _F(1.1)  # times as many explained, and
 SLOPE_MANY_MORE = 40  # so many more, or

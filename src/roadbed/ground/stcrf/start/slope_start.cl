@@ -153,6 +153,7 @@ typedef struct {
 
 FUNCTION int lies_on(float4 point, float4 plane) {
     float tolerance = EXPLAINED + EXPLAINED_ON_SLOPES * (plane.y * plane.y + plane.z * plane.z);
+    tolerance = fmin(tolerance, EXPLAINED_AT_MOST);
     return fabs(point.z - (plane.x + plane.y * point.x + plane.z * point.y)) < tolerance;
 }
 

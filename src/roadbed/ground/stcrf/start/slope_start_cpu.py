@@ -102,7 +102,7 @@ def count_explained(lowest, mean, shape, explained):
             if lowest.length[node] == 0:
                 continue
             h, sx, sy = mean[row + 1, 0, column + 1], mean[row + 1, 1, column + 1], mean[row + 1, 2, column + 1]
-            tolerance = model.EXPLAINED + model.EXPLAINED_ON_SLOPES * (sx * sx + sy * sy)
+            tolerance = min(model.EXPLAINED + model.EXPLAINED_ON_SLOPES * (sx * sx + sy * sy), model.EXPLAINED_AT_MOST)
             first, n = U(lowest.reserved[node]), splat(F(0))
             for k in range(first, first + U(lowest.length[node]), STEP):
                 dz = load(lowest.z, k) - (h + sx * load(lowest.x, k) + sy * load(lowest.y, k))
