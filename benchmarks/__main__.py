@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.boards_command import boards
 from benchmarks.live_soak_command import live_soak
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
@@ -20,6 +21,7 @@ from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("live-soak")(live_soak)
+app.command("boards")(boards)
 
 
 @app.command("strays")
@@ -127,29 +129,6 @@ def maps(
     clouds = chain(las_files(files or ()), simulated_maps(range(711, 711 + seeds)))
     rows = list(map_rows(clouds, backend))
     show(report("maps", rows, backend=backend), tuple(rows[0]), as_json)
-
-
-@app.command("boards")
-def boards(
-    ghz: Annotated[float | None, typer.Option(min=0.1, help="Clock of this machine's cores.")] = None,
-    sensor: Annotated[list[str] | None, typer.Option(help="Only this sensor; may be repeated.")] = None,
-    frames: Annotated[int, typer.Option(min=20, help="Scans of each recording.")] = 40,
-    as_json: Json = False,
-) -> None:
-    """Measure which sensor runs on a small board.
-
-    Cores, clock and memory of a process are limited by control groups of Linux, which needs root. Compile the kernels
-    before, with roadbed warm-up.
-    """
-    from benchmarks.boards import BOARDS, SENSORS, WORK, board_rows, clock_ghz
-    from roadbed.bench.timing import report
-
-    clock, sensors = ghz or clock_ghz(Path("/proc/cpuinfo").read_text()), _chosen(sensor, SENSORS, "sensor")
-    if clock is None:
-        raise ConfigError("--ghz: this machine does not say its clock, expected it given")
-    count = len(sensors) * len(BOARDS) * len(WORK)
-    rows = list(progress(board_rows(clock, BOARDS, sensors, frames), "boards", count))
-    show(report("boards", rows, backend="cpu", machine_ghz=round(clock, 2)), tuple(rows[0]), as_json)
 
 
 @app.command("occupancy")
