@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated
 
@@ -13,15 +12,18 @@ import typer
 
 from benchmarks.boards_command import boards
 from benchmarks.live_soak_command import live_soak
+from benchmarks.occupancy_commands import chosen_of, leave_one_out_occupancy, occupancy_scenes, occupancy_values
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
 from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
-from roadbed.core.errors import ConfigError
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("live-soak")(live_soak)
 app.command("boards")(boards)
+app.command("occupancy-scenes")(occupancy_scenes)
+app.command("occupancy-values")(occupancy_values)
+app.command("leave-one-out-occupancy")(leave_one_out_occupancy)
 
 
 @app.command("strays")
@@ -102,7 +104,7 @@ def drift(
     from benchmarks.drift import POSES, SCENES, drift_rows
     from roadbed.bench.timing import report
 
-    scenes = _chosen(scene, SCENES, "scene")
+    scenes = chosen_of(scene, SCENES, "scene")
     measured = drift_rows(scenes, sensor, frames, range(401, 401 + seeds))
     rows = list(progress(measured, "drift", 2 * len(POSES) * len(scenes)))
     show(report("drift", rows, backend="cpu", sensor=sensor, frames=frames, seeds=seeds), tuple(rows[0]), as_json)
@@ -346,7 +348,9 @@ def leave_one_out_ground(
     """Remove each ground rule alone: the change of accuracy by set, with its spread over seeds."""
     from benchmarks.leave_one_out_ground import RULES, SETS, Study, changes, markdown
 
-    study = Study(_chosen(rule, RULES, "rule"), _chosen(scans_of, SETS, "set"), seed or range(211, 216), scans, folder)
+    study = Study(
+        chosen_of(rule, RULES, "rule"), chosen_of(scans_of, SETS, "set"), seed or range(211, 216), scans, folder
+    )
     records = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
     for record in study.records({(r["rule"], r["set"], r["unit"]) for r in records}):
         records.append(record)
@@ -354,41 +358,6 @@ def leave_one_out_ground(
             with keep.open("a") as file:
                 file.write(json.dumps(record) + "\n")
     print(markdown(changes(records)))
-
-
-@app.command("leave-one-out-occupancy")
-def leave_one_out_occupancy(
-    rule: Annotated[list[str] | None, typer.Option(help="Only this rule, or these: a+b; may be repeated.")] = None,
-    scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be repeated.")] = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed of scene and filter; 211 to 215 by default.")] = None,
-    keep: Annotated[Path | None, typer.Option(help="JSON lines: records in it are not measured again.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Remove each occupancy rule alone: the change of the figures by scene, with its spread over seeds."""
-    from benchmarks.leave_one_out_occupancy import RULES, SCENES, SHOWN, changes, records, rows
-    from roadbed.bench.timing import report
-
-    measured = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
-    _chosen([name for names in rule or () for name in names.split("+")], RULES, "rule")
-    chosen = _chosen(scene, SCENES, "scene"), rule or list(RULES), seed or range(211, 216)
-    for record in records(*chosen, list(measured)):
-        measured.append(record)
-        if keep:
-            with keep.open("a") as file:
-                file.write(json.dumps(record) + "\n")
-    out = report("leave-one-out-occupancy", rows(changes(measured)), backend="cpu", runs=measured)
-    show(out, list(out["rows"][0]), as_json)
-    if not as_json:
-        by_seed = [[r["scene"], r["seed"], *(r[name] for name in SHOWN)] for r in measured if r["rule"] == ""]
-        table(f"with all rules, by seed; changes above: {', '.join(SHOWN)}", ["scene", "seed", *SHOWN], by_seed)
-
-
-def _chosen(names: list[str] | None, known: Collection[str], what: str) -> list[str]:
-    """The given names, all of `known` without any."""
-    for name in names or ():
-        if name not in known:
-            raise ConfigError(f"--{what}: found {name}, expected one of {', '.join(known)}")
-    return names or list(known)
 
 
 if __name__ == "__main__":

@@ -98,6 +98,15 @@ def figures(recording: Recording, config: Config) -> dict[str, float | None]:
     return {name: out.get(field) for name, (field, _, _) in FIGURES.items()}
 
 
+def recording_of(scene: str, seed: int) -> Recording | None:
+    """The recording of a scene of SCENES; None where the drive is missing."""
+    if scene != "drive":
+        return Recording(f"{SCENES[scene]}&seed={seed}", Config(seed=seed))
+    location = Path(os.environ.get("ROADBED_DATA") or ROOT.parent / "shared" / "data") / DRIVE
+    masks = ROOT / "tests/occupancy/kitti-0005-masks.json"
+    return Recording(str(location), Config(seed=seed), masks) if location.is_dir() else None
+
+
 def records(
     scenes: Sequence[str], rules: Sequence[str], seeds: Iterable[int], known: Iterable[Record] = ()
 ) -> Iterator[Record]:
@@ -105,19 +114,14 @@ def records(
 
     The drive is looked for in the folder that ROADBED_DATA names, else in ../shared/data, and left out if missing.
     """
-    folder = Path(os.environ.get("ROADBED_DATA") or ROOT.parent / "shared" / "data")
     done = {(record["scene"], record["rule"], record["seed"]) for record in known}
     for seed in seeds:
         for scene in scenes:
-            location, masks = f"{SCENES[scene]}&seed={seed}", None
-            if scene == "drive":
-                location, masks = str(folder / DRIVE), ROOT / "tests/occupancy/kitti-0005-masks.json"
-                if not Path(location).is_dir():
-                    continue
             missing = [rule for rule in ("", *rules) if (scene, rule, seed) not in done]
-            recording = Recording(location, Config(seed=seed), masks) if missing else None
+            recording = recording_of(scene, seed) if missing else None
+            if recording is None:
+                continue
             for rule in missing:
-                assert recording is not None
                 without = [name for name in rule.split("+") if name in get_args(OccupancyRule)]
                 config = Config.parse({"seed": seed + _ANOTHER * (rule == CONTROL), "occupancy": {"without": without}})
                 yield {"scene": scene, "rule": rule, "seed": seed, **figures(recording, config)}

@@ -17,7 +17,7 @@ from roadbed.occupancy.hsbof.model import FilterModel
 from roadbed.occupancy.observation.model import SensorModel
 
 BEYOND_THE_PAPER = (
-    *("sparse_sensors", "vertical_faces", "whole_cells", "layered_surfaces"),
+    *("sparse_sensors", "vertical_faces", "whole_cells", "layered_surfaces", "hanging_returns"),
     *("exclusive_masses", "unseen_is_static", "births_beside_movers", "free_space_decay"),
     *("maturity", "surface_weights", "unobserved_decay"),
     *("registration", "fast_registration", "refined_registration", "confirmed_registration", "second_registration"),

@@ -240,13 +240,22 @@ def test_a_vehicle_of_which_one_side_is_seen_has_its_usual_extent(seen, speed, s
     np.testing.assert_allclose(thing.position, [rear + size[0] / 2, -3.0], atol=0.15)
 
 
+@pytest.mark.parametrize(
+    ("rear", "objects"), [((-6.6, -6.0), 1), ((-9.0, -8.4), 2), ((-9.6, -4.8), 2)], ids=["lorry", "trailer", "two cars"]
+)
+def test_the_cab_and_the_wheels_of_a_lorry_are_one_body(rear, objects):
+    """Few layers pass beneath its load and see both ends, 3.5 m apart; two cars are too long for one body."""
+    found = clusters_in([(-2.5, 0, 0, 2.2, 9.0, 0.0), (*rear, 0, 2.2, 9.0, 0.0)])
+    assert len(found) == objects
+
+
 def test_parts_of_a_known_object_stay_one_object():
     tracker = make_tracker()
     (car,) = clusters_in([(-4, 0, 0, 1.8, 5.0, 0.0)])
     (first,) = objects_of(tracker, [car.item()], 0.0)
-    parts = [(-3.5, -2.9, 0, 1.8, 5.2, 0.1), (-0.1, 0.5, 0, 1.8, 4.7, 0.0)]  # too far from each other to be one
-    assert len(clusters_in(parts)) == 2
-    (whole,) = clusters_in(parts, known=tracker.known, time=0.1)
+    parts = [(-3.5, -2.9, 0, 1.8, 5.2, 0.1), (-0.1, 0.5, 0, 1.8, 4.7, 0.0)]
+    assert len(clusters_in(parts, gap=1.5)) == 2  # too far from each other to be one by themselves
+    (whole,) = clusters_in(parts, known=tracker.known, time=0.1, gap=1.5)
     (again,) = objects_of(tracker, [whole.item()], 0.1)
     assert again.id == first.id
     assert again.cells == 2 * 3 * 9
@@ -258,7 +267,7 @@ def test_parts_of_two_known_objects_are_put_together_each_with_its_own_points():
     objects_of(tracker, [car.item() for car in cars], 0.0)
     ends = ((-3.5, -2.9, 5.2), (-0.1, 0.5, 4.7))
     parts = [(rear, front, y, y + 1.8, speed, 0.0) for y in (0, 6) for rear, front, speed in ends]
-    wholes = sorted(clusters_in(parts, known=tracker.known, time=0.1), key=lambda whole: whole["y"])
+    wholes = sorted(clusters_in(parts, known=tracker.known, time=0.1, gap=1.5), key=lambda whole: whole["y"])
     assert len(wholes) == 2
     for whole, y in zip(wholes, (0.9, 6.9)):
         assert (whole["x"], whole["y"]) == pytest.approx((-1.5, y), abs=0.11)
@@ -294,6 +303,17 @@ def test_an_object_is_found_again_within_the_gate_and_half_its_length(metres, fo
     tracker = make_tracker(gate=2.0)
     first = objects_of(tracker, [cluster(0, 0, 5, 0)], 0.0)[0].id
     later = objects_of(tracker, [cluster(0.5 + metres, 0, 5, 0)], 0.1)[0].id
+    assert (later == first) == found_again
+
+
+@pytest.mark.parametrize(("aside", "found_again"), [(0.0, True), (4.5, False)], ids=["its end", "the next lane"])
+def test_one_end_of_a_truck_is_the_truck(aside, found_again):
+    """The gate counts from the box of the track: the end of a truck is 4 m away from its middle."""
+    tracker = make_tracker(gate=2.0)
+    truck = (90, 0, 12, 0.0, 0.0, 0.0, 9.0, 2.4, 12.0, 0.0, 0.01, 0.0, 0.01)
+    rear = (8, 0, 3, 1.2 - 4.4, aside, 0.0, 0.2, 2.4, 12.0, 0.0, 0.01, 0.0, 0.01)
+    first = objects_of(tracker, [truck], 0.0)[0].id
+    later = objects_of(tracker, [rear], 0.1)[0].id
     assert (later == first) == found_again
 
 

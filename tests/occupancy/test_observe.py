@@ -49,9 +49,9 @@ def grid_of(observed):
     return run
 
 
-def sensor_grids(scan, ground):
+def sensor_grids(scan, ground, config=None):
     """Each sensor's own grid, before they are fused."""
-    reports = Observer(Config())(OccupancyInput.of(scan, ground, LATTICE))
+    reports = Observer(config or Config())(OccupancyInput.of(scan, ground, LATTICE))
     return [Observation(*layers) for layers in zip(*reports[1:])]
 
 
@@ -293,6 +293,27 @@ def test_returns_of_one_layer_are_no_surface():
     (grid,) = sensor_grids(scan, flat_ground(scan))
     for x, y, is_surface in ((6.05, 0.05, False), (6.05, 4.05, True), (6.05, -4.05, True), (6.65, -4.05, True)):
         assert (at(grid.surface, x, y) != 0) == is_surface
+
+
+@pytest.mark.parametrize(
+    ("lowest", "hides_the_ground", "is_surface"),
+    [(1.7, False, False), (0.9, False, True), (1.7, True, True)],
+    ids=["a crown", "a trailer", "a flank over a parked car"],
+)
+def test_returns_far_beneath_which_beams_pass_are_no_surface(lowest, hides_the_ground, is_surface):
+    """The crown of a tree stays an obstacle, but nothing in it moves. What stands behind something else may move: no
+    beam shows that it hangs."""
+    heights = lowest + np.array([0.0, 0.2, 0.4])
+    crown = np.array([(8.05, y, z) for y in np.arange(-1, 1.01, 0.05) for z in heights])
+    ground = sweep()
+    if hides_the_ground:
+        ground = ground[np.abs(np.arctan2(ground[:, 1], ground[:, 0])) > 0.3]
+    scan = scan_at(np.vstack([ground, crown]), 0.0)
+    (grid,) = sensor_grids(scan, flat_ground(scan))
+    assert at(grid.probability, 8.05, 0.05) > 0.5
+    assert (at(grid.surface, 8.05, 0.05) != 0) == is_surface
+    (plain,) = sensor_grids(scan, flat_ground(scan), Config.parse({"occupancy": {"without": ["hanging_returns"]}}))
+    assert at(plain.surface, 8.05, 0.05) != 0
 
 
 def test_a_sparse_sensor_has_surfaces_of_one_layer():

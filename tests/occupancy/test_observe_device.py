@@ -63,6 +63,21 @@ def test_no_cell_of_a_simulated_scan_differs(observer, sensor, yaw):
         assert assert_same(observer, looked_at(scan, ground, yaw=yaw)) > 3000
 
 
+@pytest.mark.parametrize("device_config", [SMALL, SMALL.with_changes(occupancy={"without": ["hanging_returns"]})])
+def test_no_cell_of_a_crown_differs(device, device_config):
+    """Beams pass far beneath some of its returns; at the rim of the crown they do not pass all rays of a cell."""
+    rng = np.random.default_rng(3)
+    crown = rng.uniform((5.0, -3.0, 1.0), (11.0, 3.0, 3.0), (800, 3))
+    scan = scan_at(np.vstack([sweep(), crown]), 0.0)
+    given = looked_at(scan, flat_ground(scan), yaw=0.3)
+    assert_same(ObserveDevice(device, device_config, lattice_of(SMALL.occupancy.grid)), given, device_config)
+    found, plain = (
+        Observer(SMALL.with_changes(occupancy={"without": without}))(given).surface
+        for without in ((), ("hanging_returns",))
+    )
+    assert 100 < np.count_nonzero(found) < np.count_nonzero(plain) - 100
+
+
 def test_points_of_the_ego_vehicle_are_left_out(observer):
     scan, ground = segmented("vlp16", 2)[0]
     own = np.arange(len(scan)) % 3 == 0

@@ -108,18 +108,9 @@ def test_after_a_jump_velocities_become_those_of_the_sequence(play, long_scans, 
     known = [obj for obj in driven.occupancy.objects if obj.age > 1.0]  # the sequence knows no more of newer ones
     assert len(known) >= 4
     for obj in known:
-        distances = [
-            _distance_to_box(obj, other.position) for other in objects
-        ]  # of a truck perhaps one end is tracked
+        distances = [np.hypot(*(other.position - obj.position)) for other in objects]
         assert min(distances) < 1.0
         assert np.hypot(*(objects[int(np.argmin(distances))].velocity - obj.velocity)) < 0.75
-
-
-def _distance_to_box(obj, place):
-    """How far a place is from an object's box, m; 0 inside."""
-    (x, y), cos, sin = place - obj.position, np.cos(obj.heading), np.sin(obj.heading)
-    beyond = np.abs([cos * x + sin * y, cos * y - sin * x]) - obj.extent / 2
-    return np.hypot(*np.maximum(beyond, 0))
 
 
 def test_a_wish_goes_before_a_long_past(play, long_scans, until):

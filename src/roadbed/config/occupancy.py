@@ -22,6 +22,7 @@ OccupancyRule = Literal[
     "vertical_faces",  # of these, returns above each other are an obstacle even where the ground estimate climbed it
     "whole_cells",  # a cell is free only where the neighbouring rays passed it, too
     "layered_surfaces",  # returns of one layer are no surface: nothing is born there, and nothing is registered
+    "hanging_returns",  # nor are returns far beneath which beams passed: tree crowns
     # masses of a cell
     "exclusive_masses",  # static and arriving dynamic mass exclude each other; without: they are normalised
     "births_in_hit_cells",  # mass is born, or starts to move, in hit cells alone
@@ -103,7 +104,7 @@ class MovingConfig(Stage):
 class FilterConfig(Stage):
     """The hybrid sampling Bayesian occupancy filter."""
 
-    particles: int = Field(20_000, ge=100, le=50_000_000)
+    particles: int = Field(20_000, ge=100, le=50_000_000, description="number of particles, which carry moving mass")
     empty_to_static: Probability = Field(0.001, description="e_ES in hit cells, per 0.1 s")
     acceleration: float = Field(6.0, ge=0, le=100, description="m/s^2, q_a: random acceleration of particles, at most")
     birth_speed: float = Field(10.0, gt=0, le=100, description="m/s, newborn particles are hardly ever faster")
@@ -116,9 +117,9 @@ class FilterConfig(Stage):
 class ObjectsConfig(Stage):
     """Moving cells grouped into objects."""
 
-    min_cells: int = Field(3, ge=1, le=10_000)
+    min_cells: int = Field(3, ge=1, le=10_000, description="moving cells of an object, at least")
     keep: float = Field(1.5, ge=0, le=60, description="s an object is remembered without being seen")
-    body_length: float = Field(6.0, gt=0, le=50, description="m; parts that make up more are several bodies")
+    body_length: float = Field(8.0, gt=0, le=50, description="m; parts that make up more are several bodies")
     body_width: float = Field(2.6, gt=0, le=20, description="m across")
     vehicle_length: float = Field(4.3, gt=0, le=50, description="m, at least, of a vehicle seen from one end")
     vehicle_width: float = Field(1.8, gt=0, le=20, description="m, at least, of one seen from one side")

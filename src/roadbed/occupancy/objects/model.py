@@ -16,7 +16,7 @@ class ClusterRule(NamedTuple):
     body_length: float  # m; parts that make up more are several bodies
     body_width: float
     keep: float  # s
-    body_gap: float = 1.5  # m between parts of one body that move alike
+    body_gap: float = 4.0  # m between parts of one body that move alike: the cab and the rear wheels of a lorry
 
     @classmethod
     def of(cls, config: OccupancyConfig, spacing: float) -> Self:

@@ -79,12 +79,25 @@ def _assigned(tracks, detections, time, gate):
 
 @merged()
 def _cost(track, detection, time, gate):
-    """Metres from the prediction, plus the cost of a different velocity; infinite outside the gate."""
+    """Metres from the prediction, plus the cost of a different velocity; infinite outside the gate.
+
+    The gate counts from the larger of both boxes: a detection may be one end of an object, or show more than its track.
+    """
     vx, vy, since = track.state[0], track.state[1], time - track.seen
-    distance = math.hypot(track.x + vx * since - detection.x, track.y + vy * since - detection.y)
-    if distance > gate + max(detection.length, detection.width) / 2 + _DRIFT * since:
+    x, y = detection.x - track.x - vx * since, detection.y - track.y - vy * since
+    cosine, sine = math.cos(track.heading), math.sin(track.heading)
+    length, width = _along_heading(track.heading, detection.heading, detection.length, detection.width)
+    ahead = max(abs(cosine * x + sine * y) - max(track.length, length) / 2, 0.0)
+    aside = max(abs(cosine * y - sine * x) - max(track.width, width) / 2, 0.0)
+    if math.hypot(ahead, aside) > gate + _DRIFT * since:
         return np.inf
-    return distance + _VELOCITY_COST * math.hypot(vx - detection.vx, vy - detection.vy)
+    return math.hypot(x, y) + _VELOCITY_COST * math.hypot(vx - detection.vx, vy - detection.vy)
+
+
+@inlined(error_model="numpy")
+def _along_heading(heading, other, along, across):
+    """Extents of a box with the `other` heading, along the axis of the first heading that they are nearer to."""
+    return (across, along) if abs(math.sin(other - heading)) > _TURNED else (along, across)
 
 
 @inlined(error_model="numpy")
@@ -107,9 +120,7 @@ def _update_track(track, detection, moment, rule):
     track.odds = min(odds_at(track, moment.time) * _SEEN_AGAIN, _MOST_ODDS)
     predict(track, moment.time - track.seen)
     measure(track, detection, _variance(detection, rule), rule.lag)
-    along, across = track.seen_length, track.seen_width
-    if abs(math.sin(detection.heading - track.heading)) > _TURNED:
-        along, across = across, along
+    along, across = _along_heading(detection.heading, track.heading, track.seen_length, track.seen_width)
     along, across = _grown(along, detection.length), _grown(across, detection.width)
     track.seen_length, track.seen_width = along, across
     track.x, track.y, track.heading = detection.x, detection.y, detection.heading

@@ -28,6 +28,7 @@ _FACE = 0.12  # m of height in one polar bin that are a vertical face
 _LAYERS_APART = 0.01  # slope, 0.6 degrees: neighbouring layers of a sensor of 16 layers are 2 degrees apart
 _LAYERS_WITHIN = 0.8  # m around a return: half of the width of a car, whose faces are inclined
 _UNDERSIDE_REACH = 3.0  # m behind a low obstacle in which a beam may have passed beneath it
+_NO_PASSAGE = 1e3  # m; no beam passes so far beneath a return
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "obstacle_heights": {"sure_height": 10.0},
     "underpass": {"underside": 0.0, "underpass": 1.0},
@@ -36,6 +37,7 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "vertical_faces": {"face": 0.0},
     "whole_cells": {"whole_cells": False},
     "layered_surfaces": {"layers_apart": 0.0},
+    "hanging_returns": {"passage": _NO_PASSAGE},
 }
 
 
@@ -70,6 +72,7 @@ class SensorModel(NamedTuple):
     ground_sigma: float = 0.25  # m; a ground less certain than this is unknown
     underside: float = 1.3  # m; beams may pass beneath obstacles that start lower
     underpass: float = 0.0  # weight of beams that passed beneath something
+    passage: float = 1.2  # m beneath the lowest return of a cell from which a passing beam shows that it hangs
 
     @classmethod
     def of(cls, whole: Config, spacing: float, reach: float, points: int) -> Self:

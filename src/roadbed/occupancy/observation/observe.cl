@@ -272,9 +272,36 @@ FUNCTION float passed_beside(GLOBAL const View *v, GLOBAL const float *passing, 
     return ray[0] < NO_BEAM ? ray[bin] : -NO_BEAM;
 }
 
+// A cell as the sensor sees it, and the lowest beam that passed it, NO_BEAM: none did.
+typedef struct {
+    real x, y, distance;
+    int azimuth, bin;
+    float lowest;
+} Sight;
+
+FUNCTION Sight sight_of(GLOBAL const View *v, GLOBAL const float *passing, int cell) {
+    real gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
+    real gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
+    Sight s;
+    s.x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
+    s.y = v->grid_y + v->grid_sine * gx + v->grid_cosine * gy;
+    real dx = s.x - v->origin[0], dy = s.y - v->origin[1];
+    s.distance = sqrt(dx * dx + dy * dy);
+    s.azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
+    s.bin = whole(s.distance / v->grid_spacing);
+    s.lowest = NO_BEAM;
+    if (s.bin >= v->range_bins) return s;
+    s.lowest = passing[v->table + s.azimuth * v->range_bins + s.bin];
+    if (v->whole_cells && s.lowest < NO_BEAM)
+        s.lowest = fmax(s.lowest, fmax(passed_beside(v, passing, s.azimuth - 1, s.bin),
+                                       passed_beside(v, passing, s.azimuth + 1, s.bin)));
+    return s;
+}
+
 // The subcells in which beams returned. Returns of one layer are no surface: the place where a ring meets a guard rail or a
-// bank moves with the sensor.
-KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const uint *RESTRICT marks, GLOBAL const uint *RESTRICT least,
+// bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree.
+KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT passing,
+                     GLOBAL const uint *RESTRICT marks, GLOBAL const uint *RESTRICT least,
                      GLOBAL const uint *RESTRICT greatest, GLOBAL ushort *RESTRICT surface) {
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
@@ -291,6 +318,10 @@ KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const uint *RESTR
             float apart = key_to_float(high) - key_to_float(low);
             if (apart < v->layers_apart) hits = 0u;
         }
+        if (hits) {
+            Sight s = sight_of(v, passing, cell);
+            if (((real)key_to_float(least[v->cells + cell]) - s.lowest) * s.distance >= v->passage) hits = 0u;
+        }
         surface[v->cells + cell] = (ushort)hits;
     }
 }
@@ -304,29 +335,18 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
                           GLOBAL float *RESTRICT probability, GLOBAL float *RESTRICT observedness) {
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
-        real gx = (cell % v->grid_columns + 0.5) * v->grid_spacing;
-        real gy = (cell / v->grid_columns + 0.5) * v->grid_spacing;
-        real x = v->grid_x + v->grid_cosine * gx - v->grid_sine * gy;
-        real y = v->grid_y + v->grid_sine * gx + v->grid_cosine * gy;
-        real dx = x - v->origin[0], dy = y - v->origin[1], distance = sqrt(dx * dx + dy * dy);
-
-        int here = v->cells + cell, bin = whole(distance / v->grid_spacing);
-        float lowest = NO_BEAM, covered = -NO_BEAM;
-        if (bin < v->range_bins) {
-            int azimuth = azimuth_bin(dx, dy, v->azimuth_bins);
-            if (v->underpass < 1) covered = covered_at(v, beneath, azimuth, bin);
-            lowest = passing[v->table + azimuth * v->range_bins + bin];
-            if (v->whole_cells && lowest < NO_BEAM)
-                lowest = fmax(lowest, fmax(passed_beside(v, passing, azimuth - 1, bin),
-                                           passed_beside(v, passing, azimuth + 1, bin)));
-        }
+        Sight s = sight_of(v, passing, cell);
+        int here = v->cells + cell;
+        real distance = s.distance;
+        float lowest = s.lowest, covered = -NO_BEAM;
+        if (s.bin < v->range_bins && v->underpass < 1) covered = covered_at(v, beneath, s.azimuth, s.bin);
         uint mark = marks[here];
         real n_o = fmin((real)weights[here] / WEIGHT_ONE, v->hits);
         int ground_seen = (mark & GROUND_SEEN) != 0u;
         real p = 0.5, seen = 0.0;
         if (lowest < NO_BEAM || n_o > 0 || ground_seen) {
             real odds = 1.0, trust = lowest < covered ? v->underpass : 1.0;
-            Under under = surface_at(v, layers, unreliable, x, y);
+            Under under = surface_at(v, layers, unreliable, s.x, s.y);
             if (ground_seen) {
                 // The beam of the ground return may itself have passed beneath an obstacle.
                 if (under.surface - v->origin[2] < covered * distance) trust = v->underpass;

@@ -68,7 +68,7 @@ class Observer:
         collected = self._emptied(k, model.azimuth_bins, model.range_bins, cells.size)
         parallel_for(collect, HALVES, located, model, collected, out.surface)
         parallel_for(finish_rays, model.azimuth_bins, collected, model.underside_bins)
-        parallel_for(apply_sensor_model, grid.rows, collected, origin, grid, ground, model, *out[:2])
+        parallel_for(apply_sensor_model, grid.rows, collected, origin, grid, ground, model, *out)
 
     def _emptied(self, k: int, rays: int, bins: int, cells: int) -> Collected:
         """Empty tables and counts for sensor k; those of its last scan are cleared and used again."""

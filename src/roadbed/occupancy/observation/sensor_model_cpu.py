@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numba kernel of the inverse sensor model: passing beams and returns of a cell become p_z and lambda.
+"""Numba kernel of the inverse sensor model: passing beams and returns of a cell become p_z and lambda, and returns that
+hang are no surface.
 
 Cells are processed in blocks. Loops without branches over one array with constant offsets compile to vector
 instructions; table lookups and exponentials run between them.
@@ -193,10 +194,11 @@ def _with_returns(n_o, odds, model):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def apply_sensor_model(first, last, collected, sensor, grid, ground, model, probability, observedness):
+def apply_sensor_model(first, last, collected, sensor, grid, ground, model, probability, observedness, surface):
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
-    A beam that passed beneath an obstacle, as under a car, does not show that the cell is free.
+    A beam that passed beneath an obstacle, as under a car, does not show that the cell is free. One that passed far
+    beneath shows that the obstacle hangs: what moves on the ground has returns there, or hides what is behind it.
     """
     table, cover, farthest = collected.table, collected.cover, collected.farthest
     block = scratch(_ROOM, np.float64)
@@ -230,5 +232,8 @@ def apply_sensor_model(first, last, collected, sensor, grid, ground, model, prob
                 if block[_HITS + i] > 0:
                     n_o = min(block[_HITS + i] / WEIGHT_ONE, model.hits)
                     block[_P + i], block[_SEEN + i] = _with_returns(n_o, block[_ODDS + i], model)
+                    apart = collected.lowest[row * grid.columns + begin + k] - block[_LOWEST + i]
+                    if apart * block[_DISTANCE + i] >= model.passage:
+                        surface[row, begin + k] = 0
                 probability[row, begin + k] = block[_P + i]
                 observedness[row, begin + k] = block[_SEEN + i]
