@@ -122,7 +122,6 @@ def markdown(model: type[Stage]) -> str:
 def _entry(path: str, field: FieldInfo) -> Entry:
     description = field.description or ""
     unit = _UNIT.match(description)
-    meaning = description[unit.end() :] if unit else description
     reason = max((name for name in _REASONS if path.startswith(name)), key=len)
     default = field.get_default(call_default_factory=True)
     return Entry(
@@ -130,7 +129,7 @@ def _entry(path: str, field: FieldInfo) -> Entry:
         "required" if field.is_required() else default,
         _bounds(field),
         unit.group(1) if unit else "",
-        meaning or path.rsplit(".", 1)[-1].replace("_", " "),
+        description[unit.end() :] if unit else description,
         _REASONS[reason],
     )
 

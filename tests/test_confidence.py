@@ -30,6 +30,12 @@ def confidence(points, elevation=0.0, sigma=0.02, near=False):
     return surface_confidence(points, points[:, 2], np.full(len(points), near), layers)
 
 
+def test_a_mounting_names_its_confidence_as_the_frame_and_the_commands_do():
+    scan = Scan(floor(z=-1.7))
+    frame = GroundFilter()(scan)
+    assert f"estimated, confidence {frame.confidence.mounting:.2f}" in repr(frame.mounting)
+
+
 def test_free_ground_is_sure_and_no_points_are_not():
     assert confidence(floor()) == 1
     assert confidence(floor(0)) == 0

@@ -4,9 +4,12 @@
 import numpy as np
 import pytest
 
+from roadbed import GroundFilter, Scan
 from roadbed.config import Config, TraversabilityConfig
 from roadbed.core.errors import ConfigError
-from roadbed.core.traversability import Reason, traversability
+from roadbed.core.traversability import Reason, TraversabilityLimits, traversability
+from roadbed.outputs.npz import frame_arrays
+from roadbed.outputs.ros_messages.layers import elevation_layers
 
 SIZE = 9
 MIDDLE = (4, 4)
@@ -68,3 +71,15 @@ def test_what_is_hardly_known_is_not_free():
 def test_limits_in_the_wrong_order_are_refused():
     with pytest.raises(ConfigError, match=r"step_free = 0\.3 must be below step_most = 0\.25"):
         Config.parse({"traversability": {"step_free": 0.3}})
+
+
+@pytest.mark.parametrize("method", ["stcrf", "variance"])
+def test_what_is_written_follows_the_limits_of_the_configuration(method):
+    strict = {"sigma_free": 0.0, "sigma_most": 1e-6}  # nothing is known that well
+    random = np.random.default_rng(0)
+    road = np.column_stack([random.uniform(-15, 15, (20_000, 2)), random.normal(-1.7, 0.01, 20_000)])
+    ground = GroundFilter(Config.parse({"ground": {"method": method}, "traversability": strict}))
+    for frame in (ground(road), *ground.batch([Scan(road)])):
+        assert np.nanmedian(frame_arrays(frame)["traversability"]) == 0
+        assert np.nanmedian(elevation_layers(frame)["traversability"]) == 0
+        assert np.nanmedian(frame.traversability(TraversabilityLimits()).score) == 1

@@ -39,6 +39,23 @@ def test_lists_and_manifests_count_paths_from_where_they_lie(data):
     assert sequence.read_options == ReadOptions(start=2, stride=3, mounting=(0, 0, 1.7, 0, 0, 0))
 
 
+def test_the_poses_of_a_manifest_lie_beside_it_and_those_of_an_option_where_the_command_runs(data, monkeypatch):
+    elsewhere = data / "elsewhere"
+    elsewhere.mkdir()
+    for folder in (data, elsewhere):
+        (folder / "poses.txt").write_text("")
+    lines = [{"source": "a.mcap", "odometry": "poses.txt"}, {"source": "b.mcap"}, {"source": "c.pcd", "odometry": "/t"}]
+    (data / "manifest.jsonl").write_text("\n".join(map(json.dumps, lines)))
+    monkeypatch.chdir(elsewhere)
+    found = find_sequences([f"@{data}/manifest.jsonl"], ReadOptions(odometry="poses.txt"))
+    odometry = {sequence.location: sequence.read_options.odometry for sequence in found}
+    assert odometry == {
+        f"{data}/a.mcap": f"{data}/poses.txt",
+        f"{data}/b.mcap": f"{elsewhere}/poses.txt",
+        f"{data}/c.pcd": "/t",
+    }
+
+
 def test_a_name_depends_on_its_own_sequence_alone(data):
     one = find_sequences([f"{data}/a.mcap"], ReadOptions())[0]
     assert one in find_sequences([f"{data}/*.mcap", f"{data}/c.pcd"], ReadOptions())

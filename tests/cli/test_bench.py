@@ -15,6 +15,9 @@ from roadbed.bench.timing import measure
 from roadbed.cli import app
 from roadbed.core.errors import DeviceError
 from roadbed.core.frames import Scan
+from roadbed.runtime import device_selection
+from roadbed.runtime.device import Device
+from tests.cli.process import one_line_and_status_2, roadbed
 from tests.conftest import require
 from tests.devices import DRIVERS, backend
 
@@ -69,6 +72,28 @@ def test_on_an_accelerator_the_chain_is_taken_apart_by_phases(name):
     assert {"register_hits", "update_measurement", "sweep_rays", "label", "fit_tilt"} <= set(phases)
     assert list(phases.values()) == sorted(phases.values(), reverse=True)
     assert row["launches"] > row["graphs"] > 0
+
+
+ONE = Device("opencl", 0, "pthread-skylake", "cpu", 1 << 30, 2, "PoCL", True)
+
+
+@pytest.mark.parametrize(
+    ("there", "options", "message"),
+    [
+        (
+            [ONE],
+            (),
+            "expected an accelerator beside it: --backend opencl --device 0 (pthread-skylake)",
+        ),
+        ([ONE], ("--backend", "cpu"), "found the backend cpu, expected an accelerator beside it: --backend opencl"),
+        ([], (), "expected an accelerator beside it: CUDA is absent; OpenCL is absent"),
+    ],
+)
+def test_agreement_does_not_compare_the_cpu_with_itself(there, options, message, monkeypatch):
+    monkeypatch.setattr(device_selection, "devices", lambda: there)
+    monkeypatch.setattr(device_selection, "why_missing", lambda: ["CUDA is absent", "OpenCL is absent"])
+    out = roadbed("bench", "agreement", "sim:city?sensor=lux4&frames=1", *options)
+    one_line_and_status_2(out, message)
 
 
 def test_timing_takes_medians_after_a_warm_up():

@@ -15,6 +15,7 @@ import yaml
 from roadbed.cli.screen import progress, table, until_stopped
 from roadbed.config import Config
 from roadbed.config.ground import StcrfConfig
+from roadbed.simulate.scenes import SCENES
 from tests.cli.process import one_line_and_status_2, roadbed, roadbed_process
 from tests.disks import mounted
 
@@ -47,6 +48,12 @@ def test_the_summary_of_every_command_fits_its_line(group):
     assert "..." not in commands
 
 
+@pytest.mark.parametrize("command", ["demo", "simulate"])
+def test_every_scene_is_named_by_the_help(command):
+    text = roadbed(command, "--help").stdout
+    assert [name for name in SCENES if not re.search(rf"\b{name}\b", text)] == []
+
+
 def test_info_lists_packages_and_sources():
     facts = json.loads(roadbed("info", "--json").stdout)
     assert facts["packages"]["numpy"] == np.__version__
@@ -61,6 +68,15 @@ def test_config_show_prints_what_config_check_accepts(tmp_path):
     assert checked.returncode == 0
     assert "valid" in checked.stdout
     assert Config.load(tmp_path / "paper.yaml") == Config.preset("paper")
+
+
+def test_config_show_takes_a_file_or_a_preset(tmp_path):
+    (tmp_path / "own.yaml").write_text("preset: small\n")
+    shown = roadbed("config", "show", tmp_path / "own.yaml").stdout
+    assert Config.loads(shown) == Config.preset("small")
+    both = roadbed("config", "show", tmp_path / "own.yaml", "--preset", "default")
+    one_line_and_status_2(both, "own.yaml and --preset default: expected one of them, found both")
+    assert "--config" not in roadbed("config", "show", "--help").stdout
 
 
 def test_config_show_explains_each_parameter():

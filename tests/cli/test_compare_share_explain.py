@@ -39,6 +39,15 @@ def test_explain_refuses_in_one_line(cloud, options, message):
     one_line_and_status_2(roadbed("explain", cloud, *options), message)
 
 
+@pytest.mark.parametrize(
+    ("command", "hidden"), [("explain", ("--backend", "--device")), ("compare", ("--config", "--preset"))]
+)
+def test_options_that_would_do_nothing_are_not_shown(command, hidden):
+    text = roadbed(command, "--help").stdout
+    assert [name for name in hidden if name in text] == []
+    assert "--method" in text
+
+
 @pytest.fixture(scope="module")
 def compared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("compared")
@@ -73,8 +82,8 @@ def test_compare_counts_the_labels_that_differ(compared):
 def test_compare_refuses_in_one_line(compared):
     folder, source, _ = compared
     one_line_and_status_2(roadbed("compare", "default", "c.yaml", source, cwd=folder), "c.yaml")
-    third = roadbed("compare", "default", "b.yaml", source, "--config", "b.yaml", cwd=folder)
-    one_line_and_status_2(third, "--config: found a third configuration")
+    for third in (("--config", "b.yaml"), ("--preset", "paper")):
+        one_line_and_status_2(roadbed("compare", "default", "b.yaml", source, *third), f"No such option: {third[0]}")
     one_line_and_status_2(roadbed("compare", "default", "b.yaml", source, "-o", "out", cwd=folder), "--force")
 
 

@@ -24,6 +24,7 @@ def test_every_parameter_is_there_once_with_a_meaning_and_a_reason():
     for entry in found:
         assert entry.meaning, entry.path
         assert entry.reason, entry.path
+    assert [name for name, about, _ in entries(Config) if not about] == []
 
 
 def test_defaults_bounds_and_units_are_the_models_own():

@@ -52,6 +52,18 @@ def test_given_values_are_used():
     assert np.degrees(mounting.T_vehicle_sensor.pitch) == pytest.approx(2.0)
 
 
+@pytest.mark.parametrize(("known", "notes"), [({"height": 1.5}, 1), ({"pitch": 2.0}, 1), ({}, 0)])
+def test_a_scan_with_a_mounting_says_once_that_given_values_are_not_used(known, notes):
+    scan = Scan(street() - [0, 0, 1.8], T_vehicle_sensor=Pose.from_euler(z=1.8))
+    ground = GroundFilter(Config.parse({"ground": {"mounting": known}}))
+    one_by_one = [ground(scan), ground(scan)]
+    ground.reset()
+    for frames in (one_by_one, [*ground.batch([scan, scan])]):
+        said = ["ground.mounting (--height) is not used" in "".join(frame.diagnostics) for frame in frames]
+        assert said == [bool(notes), False]
+        assert frames[0].mounting.height == 1.8
+
+
 @settings(max_examples=20)
 @given(st.floats(0.1, 10), st.floats(-45, 45), st.sampled_from([0, 180]))
 @example(0.25, 0.5, 0)

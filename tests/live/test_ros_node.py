@@ -149,9 +149,10 @@ def test_a_given_mounting_needs_no_transform(wire, start):
     assert not any("found no transform" in line for line in wire.said)
 
 
-def test_the_pose_comes_from_tf_along_the_whole_chain(wire, start):
+@pytest.mark.parametrize("odometry", [None, ""])
+def test_the_pose_comes_from_tf_along_the_whole_chain(wire, start, odometry):
     """odom -> footprint moves, footprint -> base_link -> lidar is fixed; the wheel's own motion is no pose."""
-    results = start(on_road=True).stream.results()
+    results = start(on_road=True, odometry=odometry).stream.results()
     lifted = Pose.from_euler(0.0, 0.0, 0.3)
     mounted = Pose.from_euler(1.0, 0.0, 1.4)
     wire.bring("/tf_static", wire.transform(0.0, "footprint", "base_link", lifted))

@@ -49,6 +49,7 @@ class InputSequence:
 def find_sequences(arguments: Sequence[str], read_options: ReadOptions) -> list[InputSequence]:
     """Locations, globs such as 'sequences/*.mcap', and @FILE: a list of locations or a manifest of JSON lines."""
     sequences: dict[str, InputSequence] = {}
+    read_options = _with_absolute_odometry(read_options, Path())
     for argument in arguments:
         for sequence in _of_argument(argument, read_options):
             known = sequences.setdefault(sequence.name, sequence)
@@ -82,8 +83,16 @@ def _of_line(line: str, file: Path, number: int, read_options: ReadOptions) -> I
         raise InputError(f"{file}: line {number}: expected an object of JSON ({error})") from None
     given: ManifestLine = ManifestLine.parse(values, f"{file}: line {number}")
     own = given.model_dump(exclude={"source", "name"}, exclude_none=True)
+    options = _with_absolute_odometry(replace(read_options, **own), file.parent)
     for location in _expanded(given.source, file.parent):
-        yield _sequence(location, replace(read_options, **own), given.name)
+        yield _sequence(location, options, given.name)
+
+
+def _with_absolute_odometry(read_options: ReadOptions, home: Path) -> ReadOptions:
+    """A file of poses that lies at `home` by its absolute path; other odometry as it is."""
+    if read_options.odometry is None or not os.path.isfile(home / read_options.odometry):
+        return read_options
+    return replace(read_options, odometry=os.path.abspath(home / read_options.odometry))
 
 
 def _expanded(location: str, home: Path) -> list[str]:
@@ -100,8 +109,6 @@ def _expanded(location: str, home: Path) -> list[str]:
 
 
 def _sequence(location: str, read_options: ReadOptions, name: str | None = None) -> InputSequence:
-    if read_options.odometry is not None and os.path.isfile(read_options.odometry):
-        read_options = replace(read_options, odometry=os.path.abspath(read_options.odometry))
     if name is None:
         path, _ = parse_location(location)
         words = re.sub(r"[^A-Za-z0-9._=-]+", "-", Path(path.removeprefix("sim:")).name).strip("-.")[:60]

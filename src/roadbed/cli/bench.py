@@ -11,6 +11,7 @@ import typer
 
 from roadbed.cli.options import BackendName, ConfigFile, Device, Preset, PresetName, load_settings
 from roadbed.cli.screen import Json, print_json, progress, table
+from roadbed.core.errors import DeviceError
 
 app = typer.Typer(help="Measure speed, next to the figures of the papers.", no_args_is_help=True)
 BackendOption = Annotated[BackendName, typer.Option(help="Where to compute.")]
@@ -84,6 +85,8 @@ def agreement(
     from roadbed.sources import open_source
 
     place, scans = open_backend(backend, device), open_source(source)
+    if place.device.backend == "cpu":
+        raise _no_accelerator()
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, load_settings(config, preset), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"
@@ -92,6 +95,15 @@ def agreement(
     show(shown, tuple(rows[0]), as_json)
     if not as_json:
         print(f"{used}: " + "; ".join(f"{key} {value:.4g}" for key, value in summary(rows).items()))
+
+
+def _no_accelerator() -> DeviceError:
+    """With the devices that there are; `auto` does not take those that are the CPU again, such as PoCL."""
+    from roadbed.runtime.device_selection import devices, why_missing
+
+    choices = [f"--backend {found.backend} --device {found.index} ({found.name})" for found in devices()]
+    there = " or ".join(choices) or "; ".join(why_missing())
+    return DeviceError(f"bench agreement: found the backend cpu, expected an accelerator beside it: {there}")
 
 
 @app.command("peers")

@@ -2,6 +2,7 @@
 """`roadbed compare`: two configurations on one source, in one report."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -19,10 +20,9 @@ from roadbed.cli.options import (
     prepare,
 )
 from roadbed.cli.screen import Json, print_json, progress, table
-from roadbed.core.errors import InputError
 
 
-@expand_options
+@partial(expand_options, without=("config", "preset"))
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="YAML configuration, or a preset: default, paper, small.")],
     second: Annotated[str, typer.Argument(metavar="B", help="The one to compare it with.")],
@@ -42,8 +42,6 @@ def compare(
     from roadbed.outputs.report.comparison import Comparison
     from roadbed.sources.read_options import files_of
 
-    if request.config is not None:
-        raise InputError("--config: found a third configuration, expected the two arguments A and B alone")
     a, b = (_with_configuration(request, name).settings() for name in (first, second))
     scans = request.scans(frames)
     out = OutputFolder(output, ("report.html",), command=command_line(), inputs=files_of(scans), force=force)

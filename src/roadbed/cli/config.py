@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roadbed.cli.options import Preset, PresetName
+from roadbed.cli.options import PresetName
 from roadbed.cli.screen import Json, print_json
+from roadbed.core.errors import InputError
 
 if TYPE_CHECKING:
     from roadbed.config.base import Stage
@@ -21,13 +22,15 @@ app = typer.Typer(help="Show or check configurations.", no_args_is_help=True)
 @app.command("show")
 def show(
     file: Annotated[Path | None, typer.Argument(help="A YAML file; without it the defaults.")] = None,
-    preset: Preset = PresetName.default,
+    preset: Annotated[PresetName | None, typer.Option(help="A preset in place of the defaults.")] = None,
     as_json: Json = False,
 ) -> None:
     """Print a configuration as YAML with every parameter explained."""
     from roadbed.config import Config
 
-    config = Config.load(file) if file else Config.preset(str(preset))
+    if file and preset:
+        raise InputError(f"{file} and --preset {preset}: expected one of them, found both")
+    config = Config.load(file) if file else Config.preset(str(preset or PresetName.default))
     if as_json:
         print_json(config.model_dump(mode="json"))
     else:

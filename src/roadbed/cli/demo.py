@@ -12,6 +12,7 @@ import typer
 from roadbed.cli.options import Force, Output, command_line, prepare
 from roadbed.cli.run import print_summary, run_facts
 from roadbed.cli.screen import Json, print_json, progress
+from roadbed.simulate.scenes import SCENES
 
 OVERVIEW = "overview.png"
 NEXT = """
@@ -32,7 +33,7 @@ Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
 def demo(
     output: Output = Path("out"),
     force: Force = False,
-    scene: Annotated[str, typer.Option(help="city, mountain, highway, parking or offroad.")] = "city",
+    scene: Annotated[str, typer.Option(help=f"One of {', '.join(SCENES)}.")] = "city",
     frames: Annotated[int, typer.Option(min=1, help="Number of scans.")] = 20,
     as_json: Json = False,
 ) -> None:

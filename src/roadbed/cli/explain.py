@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -34,7 +35,7 @@ _RULES = {
 }
 
 
-@expand_options
+@partial(expand_options, without=("backend", "device"))
 def explain(
     request: Request,
     at: Annotated[tuple[float, float], typer.Option(metavar="X Y", help="Where, m, in the frame of the sensor.")],

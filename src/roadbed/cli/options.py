@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
@@ -29,7 +29,7 @@ PresetName = StrEnum("PresetName", ["default", "paper", "small"])
 MethodName = StrEnum("MethodName", ["stcrf", "variance"])
 
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace earlier results of Roadbed.")]
+Force = Annotated[bool, typer.Option("--force", help="Replace earlier results.")]
 Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")]
 Preset = Annotated[PresetName, typer.Option(help="Configuration without --config.")]
@@ -146,20 +146,21 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
             warm_up(missing)
 
 
-def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Make a command for typer: each field of a parameter that is a dataclass becomes an option."""
+def expand_options(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:
+    """Make a command for typer: each field of a parameter that is a dataclass becomes an option, except `without`."""
     groups: dict[str, Any] = {}
     parameters: list[Parameter] = []
     for parameter in _parameters(command):
         if is_dataclass(parameter.annotation):
             groups[parameter.name] = parameter.annotation
-            parameters += _parameters(parameter.annotation)
+            parameters += [option for option in _parameters(parameter.annotation) if option.name not in without]
         else:
             parameters.append(parameter)
 
     def call(**values: Any) -> None:
         for name, group in groups.items():
-            values[name] = group(**{field.name: values.pop(field.name) for field in _parameters(group)})
+            fields = [field.name for field in _parameters(group) if field.name not in without]
+            values[name] = group(**{field: values.pop(field) for field in fields})
         command(**values)
 
     call.__name__, call.__doc__ = command.__name__, command.__doc__

@@ -22,7 +22,7 @@ class NodeRequest(Processing):
 
     clouds: Annotated[list[str], typer.Argument(help="Topics of sensor_msgs/PointCloud2, one per sensor.")]
     odometry: Annotated[
-        str | None, typer.Option(help="Topic of nav_msgs/Odometry; default: TF from --world to --vehicle.")
+        str | None, typer.Option(help="Topic of nav_msgs/Odometry; without or empty: TF from --world to --vehicle.")
     ] = None
     world: Annotated[str, typer.Option(help="Fixed frame of the odometry.")] = "odom"
     vehicle: Annotated[str, typer.Option(help="Frame of the vehicle.")] = "base_link"

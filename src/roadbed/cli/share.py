@@ -17,7 +17,7 @@ def share(
     ] = None,
     caption: Annotated[str | None, typer.Option(help="Text below the images; the source by default.")] = None,
     fps: Annotated[float, typer.Option(min=0.5, max=50, help="Images per second.")] = 5.0,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier animation.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of that name.")] = False,
     as_json: Json = False,
 ) -> None:
     """Make a GIF or MP4 with a caption from a run."""

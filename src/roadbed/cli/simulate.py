@@ -8,13 +8,11 @@ import typer
 
 from roadbed.cli.options import Force, Output, command_line
 from roadbed.cli.screen import Json, print_json, progress
+from roadbed.simulate.scenes import SCENES
 
 
 def simulate(
-    scene: Annotated[
-        str,
-        typer.Argument(help="city, mountain, highway, parking, offroad, lowobstacles or standstart; options after ?."),
-    ],
+    scene: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENES)}; options after ?.")],
     output: Output = Path("simulated"),
     force: Force = False,
     frames: Annotated[int | None, typer.Option(help="Number of scans (100).")] = None,

@@ -26,9 +26,9 @@ class Config(Stage):
 
     removed: ClassVar[dict[str, str]] = REMOVED
 
-    backend: Literal["cpu", "opencl", "cuda", "auto"] = "cpu"
+    backend: Literal["cpu", "opencl", "cuda", "auto"] = Field("cpu", description="what computes")
     device: str | None = Field(None, description="accelerator: its index or a part of its name; None: the best one")
-    seed: int = Field(0, ge=0, lt=2**32)
+    seed: int = Field(0, ge=0, lt=2**32, description="of the particles' random numbers")
     vehicle: VehicleConfig = VehicleConfig()
     timeline: TimelineConfig = TimelineConfig()
     ground: GroundConfig = GroundConfig()

@@ -66,7 +66,7 @@ class StcrfConfig(Stage):
     alpha: float = Field(1.0, gt=0, description="confidence in a measurement")
     beta: float = Field(0.5, ge=0, lt=1, description="confidence in the neighbours, shared among them")
     gamma: float = Field(0.2, ge=0, lt=1, description="confidence in the previous frame")
-    neighbours: Literal[4, 8] = 8
+    neighbours: Literal[4, 8] = Field(8, description="nodes around a node that share beta")
     iterations: int = Field(6, ge=1, le=1000, description="EM iterations from a cold start")
     warm_iterations: int = Field(3, ge=1, le=1000, description="EM iterations with a prior surface")
     sigma_up: float = Field(0.05, gt=0, le=5, description="m, tolerance above the surface")
@@ -118,10 +118,10 @@ class LabelConfig(Stage):
 class PointLimits(Stage):
     """The area of grid variance, along the axes of the points given; by default all around the vehicle."""
 
-    x_min: float = -80.0
-    x_max: float = 80.0
-    y_min: float = -80.0
-    y_max: float = 80.0
+    x_min: float = Field(-80.0, description="m, smallest x")
+    x_max: float = Field(80.0, description="m, largest x")
+    y_min: float = Field(-80.0, description="m, smallest y")
+    y_max: float = Field(80.0, description="m, largest y")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -133,6 +133,8 @@ class PointLimits(Stage):
 
 
 class HeightThreshold(Stage):
+    """Which points of a ground cell are ground."""
+
     ground: float = Field(0.30, gt=0, description="m from the cell's mean within which a point is ground")
 
 
@@ -154,7 +156,9 @@ class VarianceConfig(VarianceThresholds):
 class GroundConfig(Stage):
     """The ground method and its parameters."""
 
-    method: Literal["stcrf", "variance"] = "stcrf"
+    method: Literal["stcrf", "variance"] = Field(
+        "stcrf", description="a smooth surface carried from scan to scan, or cells of each scan by itself"
+    )
     without: tuple[GroundRule, ...] = Field((), description="rules to switch off, by name")
     mounting: MountingConfig = MountingConfig()
     stcrf: StcrfConfig = StcrfConfig()

@@ -15,10 +15,10 @@ _TIMELINE, _LIMITS = TimelineLimits(), TraversabilityLimits()
 class BodyConfig(Stage):
     """A box around the ego vehicle, m in the vehicle frame: origin on the road, x forward, y left."""
 
-    front: float = Field(gt=0, le=50)
-    rear: float = Field(lt=0, ge=-50)
-    left: float = Field(gt=0, le=20)
-    right: float = Field(lt=0, ge=-20)
+    front: float = Field(gt=0, le=50, description="m, largest x")
+    rear: float = Field(lt=0, ge=-50, description="m, smallest x")
+    left: float = Field(gt=0, le=20, description="m, largest y")
+    right: float = Field(lt=0, ge=-20, description="m, smallest y")
     top: float = Field(2.5, gt=0, le=50, description="m above the road")
 
 
@@ -55,17 +55,17 @@ class TraversabilityConfig(Stage):
     """Up to the first value of each pair a cell is free to drive on; from the second on it is impassable."""
 
     slope_free: float = Field(_LIMITS.slope_free, ge=0, le=10, description="steepness, a tangent, in any direction")
-    slope_most: float = Field(_LIMITS.slope_most, gt=0, le=10)
+    slope_most: float = Field(_LIMITS.slope_most, gt=0, le=10, description="a tangent, impassable from there on")
     step_free: float = Field(
         _LIMITS.step_free, ge=0, le=10, description="m between the planes of two neighbours where they meet"
     )
-    step_most: float = Field(_LIMITS.step_most, gt=0, le=10)
+    step_most: float = Field(_LIMITS.step_most, gt=0, le=10, description="m, impassable from there on")
     roughness_free: float = Field(
         _LIMITS.roughness_free, ge=0, le=10, description="m, rms of 3 x 3 cells around their plane"
     )
-    roughness_most: float = Field(_LIMITS.roughness_most, gt=0, le=10)
+    roughness_most: float = Field(_LIMITS.roughness_most, gt=0, le=10, description="m, impassable from there on")
     sigma_free: float = Field(_LIMITS.sigma_free, ge=0, le=10, description="m, standard deviation of the elevation")
-    sigma_most: float = Field(_LIMITS.sigma_most, gt=0, le=10)
+    sigma_most: float = Field(_LIMITS.sigma_most, gt=0, le=10, description="m, impassable from there on")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:

@@ -28,7 +28,7 @@ class Mounting:
 
     T_vehicle_sensor: Pose  # m
     estimated: bool  # False: given by the user
-    quality: float = 1.0  # 0 (nothing found) to 1
+    quality: float = 1.0  # its confidence, 0 (nothing found) to 1: `GroundFrame.confidence.mounting`
     table: float = 0.0  # m over the ground: level of the table or shelf that the sensor stands on; 0: it does not
     doubt: str = ""  # why the mounting is doubtful; empty: it is not
 
@@ -39,7 +39,7 @@ class Mounting:
 
     def __repr__(self) -> str:
         pitch, roll = math.degrees(self.T_vehicle_sensor.pitch), math.degrees(self.T_vehicle_sensor.roll)
-        how = f"estimated, quality {self.quality:.2f}" if self.estimated else "given"
+        how = f"estimated, confidence {self.quality:.2f}" if self.estimated else "given"
         return f"Mounting(height {self.height:.2f} m, pitch {pitch:.1f}, roll {roll:.1f} degrees, {how})"
 
 

@@ -256,6 +256,7 @@ class GroundFrame(Drawable):
     used_prior: bool = False  # whether the surface of earlier scans was used
     has_origin: bool = True  # False: the points were handled as a cloud without a sensor
     cells: VarianceCells | None = None  # statistics per cell, with the method "variance"
+    traversability_limits: TraversabilityLimits | None = None  # of the configuration; None: the defaults
     device: DeviceGround | None = None  # private: the same results on the accelerator
     diagnostics: tuple[str, ...] = ()  # messages: pose jump, late scan, mounting estimated anew, ...
     timings: Mapping[str, float] = field(default_factory=dict)  # s per phase
@@ -298,7 +299,8 @@ class GroundFrame(Drawable):
         return self.label == Label.GROUND
 
     def traversability(self, limits: TraversabilityLimits | None = None) -> Traversability:
-        """Where a vehicle can drive: score and reason per cell."""
+        """Where a vehicle can drive: score and reason per cell; without limits by those of the configuration."""
+        limits = limits or self.traversability_limits
         return traversability(self.elevation, self.slope, self.variance, self.grid.spacing, limits)
 
     @property

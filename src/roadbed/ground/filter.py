@@ -64,6 +64,7 @@ class GroundFilter(Closing):
         if map_folder is not None and "surface" not in names:
             raise ConfigError("fields: a long-term map needs the surface, expected it among them")
         self._method = _method(self.config, self.backend, map_folder, outputs, names)
+        self._limits = self.config.traversability.limits
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r}; {self.backend.device.name})"
@@ -101,7 +102,7 @@ class GroundFilter(Closing):
             if found is None:
                 return
             scan, ego_mask = entered.popleft()
-            yield checked(replace(found[1], ego_mask=ego_mask).frame(scan))
+            yield checked(replace(found[1], ego_mask=ego_mask).frame(scan, self._limits))
 
     def profile(self, scan: Scan) -> dict[str, float]:
         """Seconds per phase of the CPU or per kernel of an accelerator, for one scan alone."""
@@ -166,7 +167,7 @@ class GroundTask:
     def frame(self) -> GroundFrame:
         """The frame; a device may still be filling its arrays."""
         if self._frame is None:
-            self._frame = self._segmented().frame(self._scan)
+            self._frame = self._segmented().frame(self._scan, self._owner._limits)
         return self._frame
 
     def _segmented(self) -> Segmented:

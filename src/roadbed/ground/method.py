@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, Label, Mounting, Moving, Scan, VarianceFrame
 from roadbed.core.geometry import Grid, Pose
+from roadbed.core.traversability import TraversabilityLimits
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import FrameOutput
 
@@ -36,9 +37,10 @@ class Segmented:
     ego_mask: NDArray[np.bool_] | None = None  # (N,) points on the ego vehicle
     complete: Callable[[], object] = lambda: None  # by default there is nothing to wait for
 
-    def frame(self, scan: Scan) -> GroundFrame:
+    def frame(self, scan: Scan, limits: TraversabilityLimits) -> GroundFrame:
         """The frame of the original scan; `checked` adds diagnostics once it is complete."""
         known: dict[str, Any] = {**vars(self.output), **vars(self), "scan": scan, "time": scan.time}
+        known["traversability_limits"] = limits
         for name in ("output", "ego", "complete"):
             del known[name]
         if self.output.cells is None:

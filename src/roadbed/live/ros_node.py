@@ -52,7 +52,7 @@ class NodeOptions:
     """Topics and frame names of the node."""
 
     clouds: tuple[str, ...]
-    odometry: str | None = None  # nav_msgs/Odometry; None: the transform from `frames.world` to `frames.vehicle`
+    odometry: str | None = None  # nav_msgs/Odometry; without: the transform from `frames.world` to `frames.vehicle`
     frames: FrameNames = field(default_factory=FrameNames)
     on_road: bool = False  # the vehicle frame is at road level: TF gives the mounting of each sensor
     T_vehicle_sensor: Pose | None = None  # m, of the only sensor over the road; None: from TF
@@ -150,7 +150,7 @@ class RosNode:
                 self._mount(sensor, topic)
             chain = self._transforms.chain(frames.world, frames.vehicle)
             T_world_vehicle = self._transforms.between(frames.world, frames.vehicle)
-        if chain is None or T_world_vehicle is None or self._options.odometry is not None:
+        if chain is None or T_world_vehicle is None or self._options.odometry:
             return
         stamps = [stamp_seconds(e.header.stamp) for e in message.transforms if frame_name(e.child_frame_id) in chain]
         if stamps and max(stamps) > 0:

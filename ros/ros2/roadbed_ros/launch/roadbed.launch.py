@@ -10,7 +10,7 @@ from launch.substitutions import LaunchConfiguration
 ARGUMENTS = {
     "roadbed": ("roadbed", "the program, e.g. of an environment of its own"),
     "clouds": ("/velodyne_points", "topics of sensor_msgs/PointCloud2, apart by spaces"),
-    "odometry": ("/odom", "topic of nav_msgs/Odometry"),
+    "odometry": ("/odom", "topic of nav_msgs/Odometry; '' (two quotes): poses from TF, world to vehicle"),
     "world": ("odom", "frame in which the odometry lies"),
     "vehicle": ("base_link", "frame of the vehicle"),
     "options": ("", "more options of `roadbed ros2`, e.g. --on-road --reliable --config car.yaml"),
@@ -19,8 +19,8 @@ ARGUMENTS = {
 
 def command(given):
     """The node's command line from the launch arguments."""
-    named = [word for name in ("odometry", "world", "vehicle") for word in (f"--{name}", given[name])]
-    return [given["roadbed"], "ros2", *shlex.split(given["clouds"]), *named, *shlex.split(given["options"])]
+    named = " ".join(f"--{name}={given[name]}" for name in ("odometry", "world", "vehicle"))
+    return [given["roadbed"], "ros2", *shlex.split(f"{given['clouds']} {named} {given['options']}")]
 
 
 def start(context):

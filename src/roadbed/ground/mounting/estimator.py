@@ -83,11 +83,13 @@ class Mountings:
     def __init__(self, config: MountingConfig) -> None:
         self.config = config
         self._estimators: dict[str, MountingEstimator] = {}
+        self._mounted: set[str] = set()  # sensors with mountings of their own
 
     def of(self, scan: Scan) -> MountingEstimate:
         """The mounting for a scan; with odometry the estimate is kept over the sequence."""
         if scan.T_vehicle_sensor is not None:
-            return MountingEstimate(Mounting(T_vehicle_sensor=scan.T_vehicle_sensor, estimated=False))
+            mounting = Mounting(T_vehicle_sensor=scan.T_vehicle_sensor, estimated=False)
+            return MountingEstimate(mounting, self._not_used(scan.sensor))
         if not (self.config.estimate or self.config.is_given):
             raise ConfigError(
                 f"mounting of {scan.sensor}: found none and ground.mounting.estimate off, expected it given: "
@@ -102,6 +104,14 @@ class Mountings:
             return found._replace(mounting=replace(found.mounting, T_vehicle_sensor=ahead))
         return found
 
+    def _not_used(self, sensor: str) -> str:
+        """With the first scan of a sensor that has a mounting: that the given values are not used."""
+        is_first, given = sensor not in self._mounted, (self.config.height, self.config.pitch, self.config.roll)
+        self._mounted.add(sensor)
+        if not is_first or given == (None, None, None):
+            return ""
+        return f"mounting of {sensor}: its scans have one, so ground.mounting (--height) is not used"
+
     def reads(self, scan: Scan) -> bool:
         """Whether the mounting of the next scan will be estimated from its points."""
         if scan.T_vehicle_sensor is not None:
@@ -112,6 +122,7 @@ class Mountings:
     def reset(self) -> None:
         """Start estimating anew."""
         self._estimators.clear()
+        self._mounted.clear()
 
 
 @dataclass(frozen=True, eq=False)

@@ -176,7 +176,8 @@ class Stcrf:
         """Whether a scan has no odometry and a sensor at its origin."""
         if scan.has_origin is False or scan.T_world_sensor is not None:
             return False
-        return not why_no_origin(scan, self._mountings.of(scan), self.config.ground)
+        has_mounting = scan.T_vehicle_sensor is not None
+        return has_mounting or not why_no_origin(scan, self._mountings.of(scan), self.config.ground)
 
     def _completed(self, scan: Scan) -> tuple[Scan, Segmented]:
         found = self.start(scan, None, self._no_ego).result()
