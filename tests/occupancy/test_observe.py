@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from roadbed.config import Config
@@ -68,6 +68,8 @@ def at(layer, x, y, grid=LATTICE):
 )
 def test_agrees_with_a_beam_by_beam_oracle(observed, points, sigma, size, without):
     points = np.round(np.array(points), 2) + 0.0031  # off the bins' borders, where float32 decides
+    rays = np.degrees(np.arctan2(points[:, 1], points[:, 0])) / 2.0
+    assume(np.abs(rays - np.round(rays)).min() > 1e-4)
     changes = {"observation": {"azimuth_step": 2.0}, "without": without}
     grid = Grid.centred(*size, 0.8)
     scan = scan_at(points, 0.0)
