@@ -18,6 +18,7 @@ from typing import Any, get_args
 import numpy as np
 
 from benchmarks.leave_one_out_ground import CachedTruth
+from benchmarks.occupancy_scenes import over_movers
 from roadbed.config import Config
 from roadbed.config.occupancy import OccupancyRule
 from roadbed.evaluate.masks import Masks
@@ -88,12 +89,7 @@ def figures(recording: Recording, config: Config) -> dict[str, float | None]:
     for index, result in enumerate(recording.results):
         scorer.add(index, filter_(result.scan, result.ground), result.ground)
     out = scorer.result()
-    movers = [row for row in out["movers"] if row["visible_frames"]]
-    errors = [row["error_percent"] for row in movers if row["error_percent"] is not None]
-    seen = sum(row["visible_frames"] for row in movers)
-    missed = sum(row["visible_frames"] * row["missed_percent"] for row in movers)
-    out["error_percent"] = float(np.mean(errors)) if errors else None
-    out["missed_percent"] = missed / seen if seen else None
+    out |= over_movers(out["movers"])
     out.setdefault("standing_dynamic_percent", out["static_dynamic_share_percent"])
     return {name: out.get(field) for name, (field, _, _) in FIGURES.items()}
 

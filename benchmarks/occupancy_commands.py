@@ -24,7 +24,7 @@ def occupancy_scenes(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print means and runs as tables of a page.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Score the occupancy on simulated scenes: mean over seeds that chose nothing, and the worst seed in brackets."""
+    """Score the occupancy on simulated scenes: mean over held-out seeds, and the worst seed in brackets."""
     from benchmarks.occupancy_scenes import SCENES, markdown, mean_rows, run_rows
     from roadbed.bench.timing import report
 
