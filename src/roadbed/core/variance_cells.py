@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statistics per cell of the method "variance"."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -25,11 +26,16 @@ class OccupiedCells(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class VarianceCells:
-    """Statistics per cell of the method "variance". Layers (rows, columns) are made of `occupied` when first read; NaN
-    where a cell is empty."""
+    """Statistics per cell of the method "variance". Layers (rows, columns) are made of `occupied` when first read, and
+    so is `occupied` of what an engine gave; NaN where a cell is empty."""
 
     grid: Grid
-    occupied: OccupiedCells
+    unpack: Callable[[], OccupiedCells]
+
+    @cached_property
+    def occupied(self) -> OccupiedCells:
+        """Cells with points."""
+        return self.unpack()
 
     def _layer(self, values: NDArray, empty: float = np.nan) -> NDArray:
         layer = np.full(self.grid.size, empty, values.dtype)

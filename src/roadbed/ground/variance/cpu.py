@@ -2,6 +2,7 @@
 """Engine of the grid-variance method on the CPU."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -77,11 +78,12 @@ class VarianceCpu:
         with timed(timings, "sort"):
             parallel_region(sort_heights, SORT_PHASES, points, self._rules, room, single_thread=alone)
         occupied = int(room.occupied_count[0])
+        cell, counts = room.occupied[:occupied].copy(), np.empty(occupied, np.int32)
         mean, variance, lowest, highest = np.empty((4, occupied), F)
-        counts, is_ground = np.empty(occupied, np.int32), np.empty(occupied, np.bool_)
-        cells = OccupiedCells(room.occupied[:occupied].copy(), counts, mean, variance, lowest, highest, is_ground)
+        is_ground = np.empty(occupied, np.bool_)
+        cells = partial(OccupiedCells, cell, counts, mean, variance, lowest, highest, is_ground)
         labels = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
-        given = points, room, self._rules, cells, labels
+        given = points, room, self._rules, cells(), labels
         for name, (begin, end) in steps.items():
             with timed(timings, name):
                 parallel_region(classify, PHASES, begin, end, *given, single_thread=alone)

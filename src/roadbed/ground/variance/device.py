@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engine of the grid-variance method on an accelerator: one kernel per phase of the report. Labels equal the CPU's."""
 
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.config.ground import VarianceConfig
+from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.core.variance_cells import OccupiedCells, VarianceCells
 from roadbed.ground.engine import FrameOutput
@@ -120,12 +123,13 @@ class VarianceDevice:
         with timed(timings, "device"):
             self.fetch()
         label, probability, height = (output.host[0, : int(points.shape[0])] for output in self._per_point)
-        cells = VarianceCells(self.grid, self._occupied_cells())
-        return FrameOutput(label, probability, height, timings=timings, cells=cells)
-
-    def _occupied_cells(self) -> OccupiedCells:
         listed = slice(int(self._occupied.host[0, 0]))
-        cell, counts = self._cells.host[0, listed].T
-        mean, variance, lowest, highest = self._cell_statistics.host[0, listed].T
-        is_ground = (counts & 1).astype(np.bool_)
-        return OccupiedCells(cell, counts >> 1, mean, variance, lowest, highest, is_ground)
+        found = partial(_unpacked, self._cells.host[0, listed], self._cell_statistics.host[0, listed])
+        return FrameOutput(label, probability, height, timings=timings, cells=VarianceCells(self.grid, found))
+
+
+def _unpacked(cells: NDArray[np.int32], statistics: Float32) -> OccupiedCells:
+    """What `classify` lists: the cell, twice its number of points plus whether it is ground, and its heights."""
+    cell, counts = cells.T
+    mean, variance, lowest, highest = statistics.T
+    return OccupiedCells(cell, counts >> 1, mean, variance, lowest, highest, (counts & 1).astype(np.bool_))
