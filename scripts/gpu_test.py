@@ -162,6 +162,7 @@ def benchmark(device: Any, points: np.ndarray, repeats: int) -> dict[str, Any]:
     rows.update(occupancy(backend, device.kind == "gpu"))
     if device.backend == "cuda":
         rows["whole chain, VLP-16, frames/s"] = drives(device)
+        rows["batch, its uploads alone"] = {"scans_per_s": uploads(backend, best)}
     rows["batch"] = {"scans_per_s": batch(backend, best, device.kind == "gpu")}
     rows["batch, labels only"] = {"scans_per_s": batch(backend, best, device.kind == "gpu", fields=())}
     show(rows)
@@ -320,6 +321,16 @@ def batch(backend: Any, points: Any, many: bool, fields: tuple[str, ...] | None 
     begin = time.perf_counter()
     for _ in engines.run([scan] * count):
         pass
+    return round(count / (time.perf_counter() - begin), 1)
+
+
+def uploads(backend: Any, points: Any, count: int = 4000) -> float:
+    """Scans per second that the bus carries to the device: the bound of a batch from host memory."""
+    buffer = backend.input_buffer(points.shape, np.float32, device_resident=True)
+    begin = time.perf_counter()
+    for _ in range(count):
+        backend.bind(points, buffer)
+    backend.finish()
     return round(count / (time.perf_counter() - begin), 1)
 
 
