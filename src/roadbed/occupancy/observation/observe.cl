@@ -300,8 +300,8 @@ FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, Sig
 }
 
 // The subcells in which beams returned. Returns of one layer are no surface: the place where a ring meets a guard rail or a
-// bank moves with the sensor. Nor are those far beneath which beams passed, unless another obstacle was above these: they
-// hang, as the crown of a tree.
+// bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree. But beams
+// that passed beneath something low before the cell, as a parked car, do not show that: it hides the rest.
 KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT passing,
                      GLOBAL const float *RESTRICT beneath, GLOBAL const uint *RESTRICT marks,
                      GLOBAL const uint *RESTRICT least, GLOBAL const uint *RESTRICT greatest,
@@ -324,7 +324,8 @@ KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *REST
         if (hits) {
             Sight s = sight_of(v, passing, cell);
             real apart = ((real)key_to_float(least[v->cells + cell]) - s.lowest) * s.distance;
-            if (s.lowest >= covered_at(v, beneath, s) && apart >= v->passage) hits = 0u;
+            real cover = ((real)covered_at(v, beneath, s) - s.lowest) * s.distance;
+            if (apart >= v->passage && !(0 < cover && cover < v->standing)) hits = 0u;
         }
         surface[v->cells + cell] = (ushort)hits;
     }
