@@ -318,6 +318,22 @@ def test_returns_far_beneath_which_beams_pass_are_no_surface(lowest, hides_the_g
     assert at(plain.surface, 8.05, 0.05) != 0
 
 
+@settings(max_examples=40, deadline=None)
+@given(st.floats(3.0, 7.9), st.floats(0.3, 1.25))
+def test_beams_beneath_a_car_do_not_show_that_something_behind_it_hangs(away, underside):
+    """A cyclist behind a parked car: the beams beneath it would have passed the car, too. They say nothing for 3 m.
+    What they passed far beneath is no car: it hangs itself."""
+    near, far = 12 * LATTICE.spacing, 20 * LATTICE.spacing
+    beam = 1.7 - 1.7 / 9.017 * away  # height of the lowest beam that passed the cell
+    above = (underside - beam) / away * 8.2  # m, as far away as the cell is
+    assume(min(abs(away - near), abs(above), abs(above - 0.6)) > 0.02)
+    upper = np.array([(8.05, y, z) for y in np.arange(-1, 1.01, 0.05) for z in (1.7, 1.9, 2.1)])
+    parked = np.array([(away, y, z) for y in np.arange(-1, 1.01, 0.02) for z in (underside, underside + 0.2)])
+    scan = scan_at(np.vstack([sweep(), upper, parked]), 0.0)
+    (grid,) = sensor_grids(scan, flat_ground(scan))
+    assert (at(grid.surface, 8.05, 0.05) != 0) == (near < away < far and 0 < above < 0.6)
+
+
 def test_a_sparse_sensor_has_surfaces_of_one_layer():
     scan = scan_at(np.array([(6.05, 0.05, 0.6)]), 0.0)
     (grid,) = sensor_grids(scan, flat_ground(scan))

@@ -102,6 +102,23 @@ def test_what_moved_further_than_its_length_is_found_beside_what_stands(size, sp
         assert found == pytest.approx([speed, 0.0], abs=SUBCELL / 0.2)
 
 
+def driving_away(speed=10.0):
+    """Three scans of the rear of a car, which hides what is in front of it, and of a piece of its roof 2 m ahead."""
+    scans = []
+    for x in 2 + 0.1 * speed * np.arange(3):
+        hidden = np.zeros(SHAPE, bool)
+        hidden[:, int(x / SPACING) :] = True
+        scans.append(seen(np.vstack([rectangle(x, 4, 0.3, 1.8), rectangle(x + 2.0, 4.6, 0.2, 0.4)]), hidden=hidden))
+    return scans
+
+
+def test_the_rear_of_a_car_is_not_matched_with_a_piece_of_its_roof():
+    """It has come to where that piece was, and nobody saw free space there: its own place was left, and is free."""
+    scans = [driving_away()[0]] * 3 + driving_away()
+    found = registered(scans, registration_model(fast_span=0))
+    assert velocity_at(found, 4.1, 4.0) == pytest.approx([10.0, 0.0], abs=SUBCELL / 0.2)
+
+
 @pytest.mark.parametrize(("pieces", "moves"), [((7.2, 8.0, 8.8), False), ((8.0,), True), ((15.1,), False)])
 def test_returns_of_a_wall_at_grazing_incidence_do_not_move(pieces, moves):
     """Pieces of it, 0.4 m further in the next scan: each lies between two older ones. A single piece moves, but not at

@@ -14,7 +14,7 @@ from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
 from tests.occupancy.outlines import SHAPE, SPACING, rectangle, seen
-from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed
+from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed, driving_away
 from tests.occupancy.test_register_standing import beside_a_wall
 
 CELLS = Cells(*SHAPE, SPACING)
@@ -171,6 +171,11 @@ def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):
 def test_what_came_into_view_is_found_as_on_the_cpu(device, second, moving):
     both = Both(device, registration_model(second=second))
     assert [both.step(scan) for scan in appearing()][-1] == moving
+
+
+def test_the_rear_of_a_car_is_found_as_on_the_cpu(device):
+    both, scans = Both(device, registration_model(fast_span=0)), driving_away()
+    assert [both.step(scan) for scan in [scans[0]] * 3 + scans][-1] == 1
 
 
 @pytest.mark.parametrize(("changes", "moving"), [({}, 1), ({"background_time": np.inf}, 0)])

@@ -73,6 +73,7 @@ class SensorModel(NamedTuple):
     underside: float = 1.3  # m; beams may pass beneath obstacles that start lower
     underpass: float = 0.0  # weight of beams that passed beneath something
     passage: float = 1.2  # m beneath the lowest return of a cell from which a passing beam shows that it hangs
+    standing: float = 0.6  # m; beams pass less far beneath what stands low, as a car
 
     @classmethod
     def of(cls, whole: Config, spacing: float, reach: float, points: int) -> Self:

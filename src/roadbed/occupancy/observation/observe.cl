@@ -108,17 +108,6 @@ FUNCTION Cover followed_by(Cover cover, Cover next) {
 
 FUNCTION float slope_over(Cover cover, int k) { return k <= cover.until ? cover.slope : -NO_BEAM; }
 
-// The slope under which a beam passes beneath an obstacle in its ray, or in the neighbouring rays.
-FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, int azimuth, int bin) {
-    int rays = v->azimuth_bins;
-    float slope = beneath[v->table + azimuth * v->range_bins + bin];
-    for (int k = 1; k <= v->neighbour_rays; ++k) {
-        float left = beneath[v->table + (azimuth + rays - k) % rays * v->range_bins + bin];
-        slope = fmax(slope, fmax(left, beneath[v->table + (azimuth + k) % rays * v->range_bins + bin]));
-    }
-    return slope;
-}
-
 // A work-group loads a tile of its ray into local memory, and each work-item scans a strip of neighbouring bins: first it
 // shares the result of its strip, then it scans again from the result of the strips before. `empty` is written back to the
 // bins, and is the value of those beyond the last.
@@ -298,11 +287,25 @@ FUNCTION Sight sight_of(GLOBAL const View *v, GLOBAL const float *passing, int c
     return s;
 }
 
+// The slope under which a beam passes beneath an obstacle in a cell's ray, or in the neighbouring rays.
+FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, Sight s) {
+    if (s.bin >= v->range_bins || v->underpass >= 1) return -NO_BEAM;
+    int rays = v->azimuth_bins;
+    float slope = beneath[v->table + s.azimuth * v->range_bins + s.bin];
+    for (int k = 1; k <= v->neighbour_rays; ++k) {
+        float left = beneath[v->table + (s.azimuth + rays - k) % rays * v->range_bins + s.bin];
+        slope = fmax(slope, fmax(left, beneath[v->table + (s.azimuth + k) % rays * v->range_bins + s.bin]));
+    }
+    return slope;
+}
+
 // The subcells in which beams returned. Returns of one layer are no surface: the place where a ring meets a guard rail or a
-// bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree.
+// bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree. But beams
+// that passed beneath something low before the cell, as a parked car, do not show that: it hides the rest.
 KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT passing,
-                     GLOBAL const uint *RESTRICT marks, GLOBAL const uint *RESTRICT least,
-                     GLOBAL const uint *RESTRICT greatest, GLOBAL ushort *RESTRICT surface) {
+                     GLOBAL const float *RESTRICT beneath, GLOBAL const uint *RESTRICT marks,
+                     GLOBAL const uint *RESTRICT least, GLOBAL const uint *RESTRICT greatest,
+                     GLOBAL ushort *RESTRICT surface) {
     GLOBAL const View *v = &views[SLOT];
     FOR_EACH(cell, v->grid_columns * v->grid_rows) {
         uint hits = marks[v->cells + cell] & HITS_IN_CELL;
@@ -320,7 +323,9 @@ KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *REST
         }
         if (hits) {
             Sight s = sight_of(v, passing, cell);
-            if (((real)key_to_float(least[v->cells + cell]) - s.lowest) * s.distance >= v->passage) hits = 0u;
+            real apart = ((real)key_to_float(least[v->cells + cell]) - s.lowest) * s.distance;
+            real cover = ((real)covered_at(v, beneath, s) - s.lowest) * s.distance;
+            if (apart >= v->passage && !(0 < cover && cover < v->standing)) hits = 0u;
         }
         surface[v->cells + cell] = (ushort)hits;
     }
@@ -338,8 +343,7 @@ KERNEL apply_sensor_model(GLOBAL const View *RESTRICT views, GLOBAL const float 
         Sight s = sight_of(v, passing, cell);
         int here = v->cells + cell;
         real distance = s.distance;
-        float lowest = s.lowest, covered = -NO_BEAM;
-        if (s.bin < v->range_bins && v->underpass < 1) covered = covered_at(v, beneath, s.azimuth, s.bin);
+        float lowest = s.lowest, covered = covered_at(v, beneath, s);
         uint mark = marks[here];
         real n_o = fmin((real)weights[here] / WEIGHT_ONE, v->hits);
         int ground_seen = (mark & GROUND_SEEN) != 0u;

@@ -171,7 +171,7 @@ class ObserveDevice:
             *steps,
             Launch("collect", over_points, GROUP, collect),
             Launch("sweep_rays", rays, along_ray, sweep, sensors),
-            Launch("find_surfaces", over_cells, GROUP, (views, swept[0], *counted[1:], surface), sensors),
+            Launch("find_surfaces", over_cells, GROUP, (views, *swept, *counted[1:], surface), sensors),
             Launch("apply_sensor_model", over_cells, GROUP, judge, sensors),
         ]
 

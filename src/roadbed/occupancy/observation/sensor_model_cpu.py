@@ -198,7 +198,8 @@ def apply_sensor_model(first, last, collected, sensor, grid, ground, model, prob
     """p_z and lambda of every cell from the lowest passing beam and the obstacle returns in it.
 
     A beam that passed beneath an obstacle, as under a car, does not show that the cell is free. One that passed far
-    beneath shows that the obstacle hangs: what moves on the ground has returns there, or hides what is behind it.
+    beneath shows that the obstacle hangs: what moves on the ground has returns there, or hides what is behind it. But
+    not if it passed beneath something else that stands low before the cell: that hides the rest of the obstacle.
     """
     table, cover, farthest = collected.table, collected.cover, collected.farthest
     block = scratch(_ROOM, np.float64)
@@ -232,8 +233,10 @@ def apply_sensor_model(first, last, collected, sensor, grid, ground, model, prob
                 if block[_HITS + i] > 0:
                     n_o = min(block[_HITS + i] / WEIGHT_ONE, model.hits)
                     block[_P + i], block[_SEEN + i] = _with_returns(n_o, block[_ODDS + i], model)
-                    apart = collected.lowest[row * grid.columns + begin + k] - block[_LOWEST + i]
-                    if apart * block[_DISTANCE + i] >= model.passage:
+                    lowest, distance = block[_LOWEST + i], block[_DISTANCE + i]
+                    apart = (collected.lowest[row * grid.columns + begin + k] - lowest) * distance
+                    standing = 0 < (block[_BENEATH + i] - lowest) * distance < model.standing
+                    if apart >= model.passage and not standing:
                         surface[row, begin + k] = 0
                 probability[row, begin + k] = block[_P + i]
                 observedness[row, begin + k] = block[_SEEN + i]

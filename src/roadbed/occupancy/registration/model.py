@@ -23,6 +23,7 @@ STATIC_SHARE = 0.25  # of a component's cells that have been static for long: it
 
 _FEWEST_POINTS = 5  # hit subcells that a component needs
 _PARTNER_GROWTH = 1.3  # its partner in the older scan may be longer by this factor
+_PIECE = 0.5  # `piece` of the second registration
 _REACH_PER_EXTENT, _REACH_LEAST = 1.5, 0.4  # shifts are tried up to so many times its extent and so many metres more
 _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "registration": {"enabled": False},
@@ -97,6 +98,7 @@ class RegistrationRule(NamedTuple):
     background_time: float  # s
     partner_extent: float  # cells
     without_overlap: int  # 1: a component may have left its former place altogether
+    piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int
     fewest_points: int
     reach: float  # subcells
@@ -133,6 +135,7 @@ class RegistrationRule(NamedTuple):
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
             # Most vehicles overlap their former place in the next scan; pieces of a guard rail do not.
             "without_overlap": int(not fast),
+            "piece": _PIECE if kind is Pass.SECOND else 0.0,
             "fewest_points": _FEWEST_POINTS,
             "reach": reach,
             "reach_per_extent": _REACH_PER_EXTENT * SUBCELLS,

@@ -80,7 +80,8 @@ FUNCTION int reach_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *box
 }
 
 // The old component found most often in the 3 x 3 cells around the cells of component k, the first of several, or -1. With
-// a reach, the one with most cells that are hit no more, at most so many cells from its box. Candidates are counted one after the other: there are few. The first pass finds the first and the last of them.
+// a reach, the one with most cells that are hit no more, at most so many cells from its box. Candidates are counted one
+// after the other: there are few. The first pass finds the first and the last of them.
 FUNCTION int partner_of(GLOBAL const RegistrationPass *pass, GLOBAL const int *labels, GLOBAL const int *old_labels,
                         GLOBAL const int *box, int k, int reach, LOCAL int *shared) {
     int first_row = max(box[0] - reach, 0), first = max(box[2] - reach, 0), around = reach ? 0 : 1;
@@ -221,9 +222,14 @@ FUNCTION Compared compared_of(GLOBAL const RegistrationPass *pass, GLOBAL const 
 FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scratch, LOCAL int *shared) {
     GLOBAL const RegistrationPass *pass = c->pass;
     GLOBAL const int *box = s->boxes + BOX * k;
-    int partner = -1, last = pass->without_overlap ? reach_of(pass, box) / SUBCELLS : 0;
-    for (int reach = 0; partner < 0 && reach <= last; reach += max(last, 1))  // what moved further than its own length
-        partner = partner_of(pass, s->labels, s->old_labels, box, k, reach, shared);
+    int partner = -1, large = extent_of(box) > pass->small, last = pass->without_overlap ? reach_of(pass, box) / SUBCELLS : 0;
+    for (int reach = 0; reach <= last; reach += max(last, 1)) {
+        // What overlaps with nothing, or with a piece of something, may have moved further than its length.
+        if (partner == s->old_count) break;
+        if (partner >= 0 && !(large && s->old_boxes[BOX * partner + 4] < pass->piece * box[4])) break;
+        int found = partner_of(pass, s->labels, s->old_labels, box, k, reach, shared);
+        if (found >= 0) partner = found;
+    }
     if (partner < 0 || partner == s->old_count || extent_of(s->old_boxes + BOX * partner) > pass->partner_extent) return 0;
     for (int former = 0; former < 2; ++former) {  // in a loop, as above
         GLOBAL const int *whose = former ? s->old_boxes + BOX * partner : box;

@@ -176,7 +176,8 @@ def partner_of(cells, old_label, transform, votes, voted):
 @inner()
 def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
     """The old component with most cells that are hit no more, at most `reach` cells from the box of some present cells,
-    or -1: what moved further than its own length overlaps with nothing. `votes` and `voted` as in `partner_of`."""
+    or -1: what moved further than its length overlaps with nothing, or with another piece of the same object. `votes`
+    are valid where `voted` holds the complement of the first of these cells."""
     rows, columns = old_label.shape
     best = np.int64(-1)
     first, last, low, high = box_of(cells, columns)
@@ -187,7 +188,7 @@ def vacated_partner(cells, label, old_label, transform, reach, votes, voted):
             row, column = former_cell(now_row, now_column, transform)
             if row < 0 or column < 0 or row >= rows or column >= columns or old_label[row, column] < 0:
                 continue
-            best = _vote(old_label[row, column], best, cells[0], votes, voted)
+            best = _vote(old_label[row, column], best, ~cells[0], votes, voted)
     return best
 
 
@@ -263,11 +264,17 @@ def set_velocity(velocity, k, dx, dy, rule):
 def matched_points(cells, now, old, transform, voting, points, rule):
     """Number of points of a component and of its partner in the old scan; 0 without a partner, or with too few. The
     background, which has the number after the last component, is no partner."""
+    background, extent = old.start.shape[0] - 1, extent_of(cells, now.label.shape[1])
     partner = partner_of(cells, old.label, transform, voting[0], voting[1])
-    if partner < 0 and rule.without_overlap:
-        reach = reach_of(extent_of(cells, now.label.shape[1]), rule) // SUBCELLS
-        partner = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
-    if partner < 0 or partner == old.start.shape[0] - 1:
+    if partner == background:
+        return 0, 0
+    size = old.start[partner + 1] - old.start[partner] if partner >= 0 else 0
+    piece = extent > rule.small and size < rule.piece * cells.shape[0]
+    if piece or (partner < 0 and rule.without_overlap):
+        reach = reach_of(extent, rule) // SUBCELLS
+        left = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
+        partner = left if left >= 0 else partner
+    if partner < 0 or partner == background:
         return 0, 0
     if extent_of(old.cells[old.start[partner] : old.start[partner + 1]], now.label.shape[1]) > rule.partner_extent:
         return 0, 0
