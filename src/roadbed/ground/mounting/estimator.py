@@ -361,7 +361,7 @@ class MountingEstimator:
             )
             pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
         if config.height is not None:
-            pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
+            pose = Pose.of_numbers((*pose.numbers[:-1], config.height))
         return Mounting(
             T_vehicle_sensor=pose,
             estimated=not config.is_given,
