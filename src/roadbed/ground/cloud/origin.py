@@ -43,7 +43,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     from roadbed.ground.cloud.origin_cpu import hidden_share
 
     points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
-    sample = sampled_returns(points)
+    sample = sampled_returns(points) if estimate.returns is None else estimate.returns
     x, y, _ = sample
     too_small = len(x) < _FEWEST_BOXES or max(np.ptp(x), np.ptp(y)) < _SMALLEST
     if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):

@@ -57,7 +57,7 @@ def _angle(dx, dy):
 
 @njit(cache=True, fastmath=FAST)
 def hidden_share(points):
-    """Share of the returns among the points (N, 3) with another one in the same direction at less than half the range."""
+    """Share of the returns among points (N, 3) with another one in the same direction at less than half the range."""
     n, per_radian = points.shape[0], F(180 / math.pi / _DIRECTION)
     columns = F(round(360 / _DIRECTION) + 1)
     reach, direction = np.empty(n, np.float32), np.empty(n, np.int32)  # squared

@@ -51,8 +51,8 @@ class _LowReturns(NamedTuple):
 
 @inlined()
 def _collect_candidates(points, k, index, rules, second_z, candidates, n, low_returns, low):
-    """Append the candidates among LANES points from `k` on, whose numbers begin at `index`, and the low ones of the near
-    points; returns the number of these near points, of all low ones, and of all candidates."""
+    """Append the candidates and the low returns among LANES points from `k` on, whose numbers begin at `index`; returns
+    the number of near points among them, of all low returns, and of all candidates."""
     x, y, z = load_points(points, k)
     radius, scale, highest, side = rules
     squared, last = x * x + y * y, splat(F(side - 1))

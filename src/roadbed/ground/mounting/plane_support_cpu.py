@@ -24,8 +24,8 @@ def squared_range(x, y, z):
 
 @njit(cache=True)
 def returns_of(points, enough):
-    """(3, n) every k-th of the points (N, 3), without missing returns: `enough` where there are so many. Rows are faster
-    to work on."""
+    """(3, n) every k-th of the points (N, 3), without missing returns: `enough` where there are so many. Work on rows
+    is faster."""
     n = points.shape[0]
     stride = max(1, n // enough)
     while True:
