@@ -24,7 +24,7 @@ def count_in_boxes(points, reach, size):
     n, row = points.shape[1], 2 * _FARTHEST_BOX + 1
     bits = np.int64(math.ceil(math.log2(2 * n + 2)))
     last = (np.int64(1) << bits) - 1
-    number_at, index_at = np.empty(last + 1, np.int64), np.full(last + 1, np.int32(-1))  # a hash table
+    index_at, numbers = np.full(last + 1, np.int32(-1)), np.empty(n, np.int64)  # a hash table, and the boxes in it
     count, total, boxes, per_size = np.zeros(n, np.int32), np.zeros(n), 0, 1 / size
     for i in range(n):
         number = np.int64(0)
@@ -32,10 +32,10 @@ def count_in_boxes(points, reach, size):
             box = math.floor(points[axis, i] * per_size)
             number = number * row + min(max(box, -_FARTHEST_BOX), _FARTHEST_BOX)
         slot = ((number * _MULTIPLIER) >> (63 - bits)) & last
-        while index_at[slot] >= 0 and number_at[slot] != number:
+        while index_at[slot] >= 0 and numbers[index_at[slot]] != number:
             slot = (slot + 1) & last
         if index_at[slot] < 0:
-            number_at[slot], index_at[slot] = number, boxes
+            numbers[boxes], index_at[slot] = number, boxes
             boxes += 1
         count[index_at[slot]] += 1
         total[index_at[slot]] += reach[i]

@@ -85,8 +85,8 @@ def _clear_vectors(planes, first, last):
 
 @njit(cache=True)
 def clear_outside(buffers, written, active_columns):
-    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not, and some where
-    it will; `written` becomes its active columns."""
+    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not, and a little
+    where it will; `written` becomes its active columns."""
     for row in range(active_columns.lo.shape[0]):
         lo = np.int64(active_columns.lo[row])
         hi = max(lo, active_columns.hi[row])
