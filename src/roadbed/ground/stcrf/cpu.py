@@ -85,7 +85,6 @@ class StcrfCpu:
         self._selection = self._make_selection()
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
-            self._bands = np.empty((nodes + 1, self._side**2, BANDS_ROOM), np.uint16)  # only active nodes use memory
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._active_nodes, self._active_nodes_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
@@ -267,6 +266,9 @@ class StcrfCpu:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
+        if rules.around and points.active_nodes.row[-1] >= len(self._bands):
+            rows = points.active_nodes.row[-1] * 5 // 4 + 1
+            self._bands = np.empty((rows, self._side**2, BANDS_ROOM), np.uint16)
         near = self._near, self._near_count, self._band_slot
         places = self._node_classes, self._pillar_positions
         before = self._votes, self._active_nodes_before
