@@ -18,7 +18,17 @@ def test_missing_returns_are_left_out_wherever_they_are(count, seed):
     random = np.random.default_rng(seed)
     scan = random.normal(0, 20, (count, 3)).astype(np.float32)
     missing, places = random.permutation(np.float32(MISSING)), random.integers(0, count + 1, len(MISSING))
-    assert np.array_equal(returns_of(np.insert(scan, places, missing, axis=0)).T, scan)
+    assert np.array_equal(returns_of(np.insert(scan, places, missing, axis=0), 1000).T, scan)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3, 0.9])
+def test_enough_returns_are_sampled_however_many_are_missing(missing):
+    random = np.random.default_rng(1)
+    scan = random.normal(0, 20, (9000, 3)).astype(np.float32)
+    scan[random.random(9000) < missing] = 0
+    sampled, returns = returns_of(scan, 500).T, scan[scan[:, 0] != 0]
+    assert 500 <= len(sampled) < 1500
+    assert set(map(tuple, sampled)) <= set(map(tuple, returns))
 
 
 @given(st.integers(0, 2**32 - 1))

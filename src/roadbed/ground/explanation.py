@@ -144,8 +144,8 @@ class _LastFrame:
         }
         if not rules.around:
             return found | {"limit_m": float(rules.threshold)}
-        node_class = engine._node_classes[node]
-        counts = engine._bands[node, int(self.points.pillar[k] & PILLAR)] if engine._band_count[node] else None
+        node_class, slot = engine._node_classes[node], engine._band_slot[node]
+        counts = engine._bands[slot, int(self.points.pillar[k] & PILLAR)] if slot else None
         smooth = rules.smooth and node_class & model.SMOOTH
         return found | {
             "node_classes": [name for name, bit in classes.items() if node_class & bit],

@@ -60,7 +60,7 @@ def mounting() -> None:
     estimator.track(points)
     estimator.estimate(points * np.array([1, -1, -1], np.float32))
     density_fall(points.T.copy())
-    hidden_share(points.T.copy())
+    hidden_share(points)
 
 
 def occupancy() -> None:

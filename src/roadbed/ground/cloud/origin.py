@@ -14,9 +14,9 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Mounting, Scan
 from roadbed.core.geometry import Float32
 from roadbed.ground.mounting.estimator import MountingEstimate
+from roadbed.ground.mounting.level_surfaces import sampled_returns
 
-_POINTS = 20_000  # sampled for the density; `_RAYS` of them for hidden points
-_RAYS = 500_000
+_RAYS = 500_000  # of the points, for hidden ones
 _RANGES = 2_500  # of the sample, for the spread of the ranges
 _SURE = 0.8  # quality of a mounting that is believed
 _HIGHEST = 15.0  # m of a sensor over the ground
@@ -41,10 +41,9 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     if not alone or config.mounting.height is not None or estimate.other_axes:
         return ""
     from roadbed.ground.cloud.origin_cpu import hidden_share
-    from roadbed.ground.mounting.plane_support_cpu import returns_of
 
-    returns, half_width = returns_of(to_host(scan.points)), max(config.stcrf.length, config.stcrf.width) / 2
-    sample = _thinned(returns, _POINTS)
+    points, half_width = to_host(scan.points), max(config.stcrf.length, config.stcrf.width) / 2
+    sample = sampled_returns(points) if estimate.returns is None else estimate.returns
     x, y, _ = sample
     too_small = len(x) < _FEWEST_BOXES or max(np.ptp(x), np.ptp(y)) < _SMALLEST
     if _ground_is_far(mounting) or (not too_small and not mounting.quality and _points_are_far(sample)):
@@ -59,7 +58,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     fall = density_fall(sample)
     if fall is not None and fall < _LEAST_FALL:
         return "the density does not fall with the range"
-    if hidden_share(_thinned(returns, _RAYS)) > _MOST_HIDDEN:
+    if hidden_share(np.ascontiguousarray(points[:: max(1, len(points) // _RAYS)])) > _MOST_HIDDEN:
         return "points lie behind others"
     return ""
 
@@ -75,12 +74,6 @@ def _points_are_far(sample: Float32) -> bool:
     centre = np.median(sample, axis=1)
     from_centre = np.median(np.linalg.norm(sample.T - centre, axis=1))
     return bool(lowest > _HIGHEST or highest < -_HIGHEST or np.linalg.norm(centre) > _APART * from_centre)
-
-
-def _thinned(returns: Float32, most: int) -> Float32:
-    """Every k-th of the returns (3, n), fewer than twice `most`."""
-    stride = max(1, returns.shape[1] // most)
-    return returns if stride == 1 else np.ascontiguousarray(returns[:, ::stride])
 
 
 def density_fall(points: Float32) -> float | None:

@@ -69,6 +69,7 @@ class MountingEstimate(NamedTuple):
     mounting: Mounting
     note: str = ""  # message about an unusual or replaced mounting; empty: none
     other_axes: bool = False  # the points are in millimetres or in camera axes
+    returns: Float32 | None = None  # (3, n) sampled, where doubts were looked for
 
 
 def _describe_tilt(T_vehicle_sensor: Pose) -> str:
@@ -136,6 +137,7 @@ class _Fit:
     table: float = 0.0  # m over that plane: the table that the sensor is on; 0: none
     is_far: bool = False  # the points lie far from their origin, which is no doubt about the plane
     other_axes: bool = False
+    returns: Float32 | None = None  # (3, n) sampled, where doubts were looked for
 
 
 class MountingEstimator:
@@ -154,7 +156,7 @@ class MountingEstimator:
     def estimate(self, points: Float32) -> MountingEstimate:
         """From one scan alone, points (N, 3) in the sensor frame."""
         fit = self._fit(points)
-        return MountingEstimate(self._mounting(fit), fit.note, fit.other_axes)
+        return MountingEstimate(self._mounting(fit), fit.note, fit.other_axes, fit.returns)
 
     def track(self, points: Float32) -> MountingEstimate:
         """The median over the first good scans of a sequence; every `_CHECK_EVERY` scans it is checked."""
@@ -227,6 +229,7 @@ class MountingEstimator:
             levels = floor_and_table(points) if plane.quality < _CONVINCING else None
             return found if levels is None else self._on_table(found, points, *levels)
         pose, returns = self._mounting(found).T_vehicle_sensor, sampled_returns(points)
+        found = replace(found, returns=returns)
         support = plane_support(returns, pose)
         if why := self._objections(plane.quality, pose, support):
             levels = floor_and_table(self._nearly_level(found, points))
@@ -361,7 +364,7 @@ class MountingEstimator:
             )
             pose = Pose(Pose.from_euler(pitch=pitch, roll=roll).rotation, pose.translation)
         if config.height is not None:
-            pose = Pose(pose.rotation, np.array([*pose.translation[:2], config.height]))
+            pose = Pose.of_numbers((*pose.numbers[:-1], config.height))
         return Mounting(
             T_vehicle_sensor=pose,
             estimated=not config.is_given,

@@ -14,7 +14,7 @@ _FEWEST_COLUMNS = 20  # of a surface
 _ABOVE_AVERAGE = 2.0  # a surface fills so many times the columns of an average layer: a wall fills all layers alike
 _APART = 6  # layers between two surfaces
 _MOST = 4  # surfaces
-_POINTS = 30_000  # sampled
+_POINTS = 20_000  # sampled
 _ON = 0.1  # m from a plane
 _ABOVE = (0.15, 0.6)  # m over it: returns of structures on it
 _BELOW = 0.2  # m under it
@@ -166,7 +166,7 @@ def sampled_returns(points: Float32) -> Float32:
     """(3, n) every k-th point that is no missing return."""
     from roadbed.ground.mounting.plane_support_cpu import returns_of
 
-    return returns_of(np.ascontiguousarray(points[:: max(1, len(points) // _POINTS)]))
+    return returns_of(points, _POINTS)
 
 
 def axis_up_instead(returns: Float32) -> str:

@@ -21,6 +21,7 @@ _VECTORS = 32  # of returns whose candidates are collected before the cells are 
 _BAND, _BINS = F(0.3), 64  # m of heights, and how many halves of it are counted from the lowest return of a cell on
 _BAND_SHARE, _BAND_FEWEST = 0.25, 3  # of the returns in the fullest band, and returns, that make a band the ground's
 _STRAY_CELLS = 0.1  # share of the cells whose lowest return lies below that band, from which a scan has strays
+_SAMPLE_STEP, _MANY = 4, 16_384  # every so many returns are looked at first, in a scan with more low returns than that
 _BELOW_PENALTY = 0.5  # per return below a plane; returns above it cost nothing
 
 
@@ -41,24 +42,33 @@ class _Candidates(NamedTuple):
     z: np.ndarray
 
 
+class _LowReturns(NamedTuple):
+    """The returns that are near and low."""
+
+    cell: np.ndarray
+    z: np.ndarray
+
+
 @inlined()
-def _collect_candidates(points, k, index, rules, second_z, candidates, n):
-    """Append the candidates among LANES points from `k` on, whose numbers begin at `index`; returns the number of near
-    points, of low ones among them, and of all candidates."""
+def _collect_candidates(points, k, index, rules, second_z, candidates, n, low_returns, low):
+    """Append the candidates and the low returns among LANES points from `k` on, whose numbers begin at `index`; returns
+    the number of near points among them, of all low returns, and of all candidates."""
     x, y, z = load_points(points, k)
     radius, scale, highest, side = rules
     squared, last = x * x + y * y, splat(F(side - 1))
     is_near = (squared < radius * radius) & (squared >= _NEAREST * _NEAREST) & (z > -highest * F(100))
     is_low = is_near & (z <= highest)
     if not mask_bits(is_low):
-        return count_true(is_near), 0, n
+        return count_true(is_near), low, n
     row, column = to_int32(minimum((y + radius) * scale, last)), to_int32(minimum((x + radius) * scale, last))
     cell = where(is_low, row * side + column, splat(np.int32(0)))  # other lanes are not used
+    store(low_returns.cell, low, compress(is_low, cell))
+    store(low_returns.z, low, compress(is_low, z))
     is_lower = is_low & (z < gather(second_z, cell, 0))
     store(candidates.cell, n, compress(is_lower, cell))
     store(candidates.z, n, compress(is_lower, z))
     store(candidates.index, n, compress(is_lower, to_int32(lane_indices()) + splat(np.int32(index))))
-    return count_true(is_near), count_true(is_low), n + U(count_true(is_lower))
+    return count_true(is_near), low + U(count_true(is_low)), n + U(count_true(is_lower))
 
 
 @inlined()
@@ -75,19 +85,21 @@ def _keep_lowest(candidates, n, cells):
 
 
 @merged()
-def _find_lowest(points, last, stride, rules, cells, candidates):
+def _find_lowest(points, last, stride, rules, cells, candidates, low_returns):
     """The two lowest returns of each cell, from every `stride`-th vector of points and the `last` one, which is padded
-    with missing returns; returns the number of near points, and of low ones among them."""
+    with missing returns; returns the number of near points, and of low ones among them, which are listed."""
     whole_vectors = points.shape[0] // LANES
-    near, low, n = _collect_candidates(last, 0, whole_vectors * LANES, rules, cells.second_z, candidates, U(0))
+    second_z, end = cells.second_z, whole_vectors * LANES
+    near, low, n = _collect_candidates(last, 0, end, rules, second_z, candidates, U(0), low_returns, U(0))
     _keep_lowest(candidates, n, cells)
     block = _VECTORS * stride
     # From the end on: most scans end with their lowest beams, and what follows them is rarely lower.
     for begin in range(whole_vectors // block * block, -1, -block):
         n = U(0)
         for v in range(begin, min(begin + block, whole_vectors), stride):
-            more, lower, n = _collect_candidates(points, v * LANES, v * LANES, rules, cells.second_z, candidates, n)
-            near, low = near + more, low + lower
+            k = v * LANES
+            more, low, n = _collect_candidates(points, k, k, rules, second_z, candidates, n, low_returns, low)
+            near += more
         _keep_lowest(candidates, n, cells)
     return near, low
 
@@ -105,17 +117,13 @@ def _cell_of(points, i, rules):
 
 
 @inner()
-def _ground_bands(points, stride, rules, lowest_z, candidates, floor):
-    """`floor` of each cell: height of the lowest band with enough of its returns; its lowest where there is none."""
-    counts, all_heights = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32), np.full_like(lowest_z, F(np.inf))
-    whole_vectors, block = points.shape[0] // LANES, _VECTORS * stride
-    for begin in range(0, whole_vectors, block):
-        n = U(0)
-        for v in range(begin, min(begin + block, whole_vectors), stride):
-            _, _, n = _collect_candidates(points, v * LANES, 0, rules, all_heights, candidates, n)
-        for k in range(n):
-            cell = U(candidates.cell[k])
-            counts[cell, U(min(np.int64((candidates.z[k] - lowest_z[cell]) * (F(2) / _BAND)), _BINS))] += 1
+def _ground_bands(low_returns, low, step, lowest_z, floor):
+    """`floor` of each cell: height of the lowest band with enough of every `step`-th of its returns; its lowest where
+    there is none."""
+    counts = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32)
+    for k in range(U(0), low, U(step)):
+        cell = U(low_returns.cell[k])
+        counts[cell, U(min(np.int64((low_returns.z[k] - lowest_z[cell]) * (F(2) / _BAND)), _BINS))] += 1
     for cell in range(lowest_z.shape[0]):
         floor[cell], most = lowest_z[cell], 0
         for k in range(_BINS - 1):
@@ -128,15 +136,18 @@ def _ground_bands(points, stride, rules, lowest_z, candidates, floor):
 
 
 @inner()
-def _lift_strays(points, stride, rules, cells, candidates, chosen):
+def _lift_strays(points, stride, rules, cells, low_returns, low, chosen):
     """In a scan with many strays below the ground, the lowest return of each cell's ground instead of the lowest."""
-    floor, known, below = np.empty_like(cells.lowest_z), 0, 0
-    _ground_bands(points, stride, rules, cells.lowest_z, candidates, floor)
-    for here in range(chosen.shape[0]):
-        known += chosen[here] >= 0
-        below += chosen[here] >= 0 and points[chosen[here], 2] < floor[here]
-    if below <= _STRAY_CELLS * known:
-        return
+    floor = np.empty_like(cells.lowest_z)
+    # Bands of a sample are less full, so more cells have returns below them: a scan without strays ends there.
+    for step in (_SAMPLE_STEP if low > _MANY else 1, 1):
+        _ground_bands(low_returns, low, step, cells.lowest_z, floor)
+        known = below = 0
+        for here in range(chosen.shape[0]):
+            known += chosen[here] >= 0
+            below += chosen[here] >= 0 and points[chosen[here], 2] < floor[here]
+        if below <= _STRAY_CELLS * known:
+            return
     for here in range(chosen.shape[0]):
         if chosen[here] >= 0 and points[chosen[here], 2] < floor[here]:
             chosen[here] = -1
@@ -161,14 +172,15 @@ def lowest_returns(points, stride, cell, radius, highest, out):
     candidates = _Candidates(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
     last, whole_vectors = np.zeros((LANES, 3), np.float32), points.shape[0] // LANES * LANES
     last[: points.shape[0] - whole_vectors] = points[whole_vectors:]
-    rules = radius, F(1) / cell, highest, side
-    near, low = _find_lowest(points, last, stride, rules, cells, candidates)
+    most, rules = points.shape[0] // stride + (_VECTORS + 1) * LANES, (radius, F(1) / cell, highest, side)
+    low_returns = _LowReturns(np.empty(most, np.int32), np.empty(most, np.float32))
+    near, low = _find_lowest(points, last, stride, rules, cells, candidates, low_returns)
     chosen = np.full(side * side, np.int32(-1))
     for here in range(side * side):
         a, b = cells.lowest[here], cells.second[here]
         if b >= 0:
             chosen[here] = a if points[b, 2] - points[a, 2] < _OUTLIER_GAP else b
-    _lift_strays(points, stride, rules, cells, candidates, chosen)
+    _lift_strays(points, stride, rules, cells, low_returns, low, chosen)
     n = 0
     for i in chosen:
         if i >= 0:

@@ -7,53 +7,36 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, njit
-from roadbed.kernels.numeric import ZERO, F, U
-from roadbed.kernels.simd import LANES, STEP, load_points, maximum, splat, store_first
-from roadbed.kernels.simd_reductions import compress, count_true
+from roadbed.kernels.numeric import F, max
 
 SECTORS = 16
-_NEAREST, _FARTHEST = F(1e-6), F(1e15)  # m, of a return: its square fits single precision
+_NEAREST, _FARTHEST = F(1e-6**2), F(1e15**2)  # m^2, of a return
 _HALF_WAY = math.tan(2 * math.pi / SECTORS)  # there are four sectors in a quarter
 _ON, _ABOVE, _BELOW = np.uint8(1), np.uint8(2), np.uint8(4)
 
 
 @inlined()
-def _are_returns(x, y, z):
-    """Which of LANES points are no missing returns; NaN is neither small nor large."""
-    nothing = splat(F(0))
-    wide, deep, high = maximum(x, nothing - x), maximum(y, nothing - y), maximum(z, nothing - z)
-    some = (wide > _NEAREST) | (deep > _NEAREST) | (high > _NEAREST)
-    return some & (wide < _FARTHEST) & (deep < _FARTHEST) & (high < _FARTHEST)
-
-
-@inlined()
-def _append(x, y, z, rows, n):
-    """Add those of LANES points that are no missing returns to the `n` that are there; returns the new number."""
-    chosen = _are_returns(x, y, z)
-    found = count_true(chosen)
-    if found == 0:
-        return n
-    store_first(rows[0], n, compress(chosen, x), found)
-    store_first(rows[1], n, compress(chosen, y), found)
-    store_first(rows[2], n, compress(chosen, z), found)
-    return n + U(found)
+def squared_range(x, y, z):
+    """The squared range of a return, infinity where a point is none: it is missing, far beyond any sensor or NaN."""
+    squared = x * x + y * y + z * z
+    return squared if _NEAREST < squared < _FARTHEST else F(np.inf)
 
 
 @njit(cache=True)
-def returns_of(points):
-    """(3, n) the points (N, 3) that are no missing returns; rows are faster to work on."""
-    whole, count = U(points.shape[0] // LANES * LANES), ZERO
-    last = np.zeros((LANES, 3), np.float32)
-    last[: points.shape[0] - np.int64(whole)] = points[np.int64(whole) :]
-    for k in range(U(0), whole, STEP):
-        count += count_true(_are_returns(*load_points(points, k)))
-    count += count_true(_are_returns(*load_points(last, U(0))))
-    out, n = np.empty((3, count), np.float32), U(0)
-    rows = out[0], out[1], out[2]
-    for k in range(U(0), whole, STEP):
-        n = _append(*load_points(points, k), rows, n)
-    _append(*load_points(last, U(0)), rows, n)
-    return out
+def returns_of(points, enough):
+    """(3, n) every k-th of the points (N, 3), without missing returns: `enough` where there are so many. Work on rows
+    is faster."""
+    n = points.shape[0]
+    stride = max(1, n // enough)
+    while True:
+        rows, count = np.empty((3, n // stride + 1), np.float32), 0
+        for i in range(0, n, stride):
+            x, y, z = points[i, 0], points[i, 1], points[i, 2]
+            rows[0, count], rows[1, count], rows[2, count] = x, y, z  # written over where it does not count
+            count += squared_range(x, y, z) < F(np.inf)
+        if count >= enough or stride == 1:
+            return np.ascontiguousarray(rows[:, :count])
+        stride //= 2
 
 
 @inlined()

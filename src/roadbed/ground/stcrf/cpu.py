@@ -30,7 +30,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import (
 )  # fmt: skip
 from roadbed.ground.stcrf.points.isolated_cpu import IsolatedReturns
 from roadbed.ground.stcrf.points.node_classes_cpu import SUMS
-from roadbed.ground.stcrf.points.select_cpu import PAD, Selection, select_points
+from roadbed.ground.stcrf.points.select_cpu import Selection, select_points
 from roadbed.ground.stcrf.points.sort_cpu import BLOCK, SORT_PHASES, SortScratch, sort_by_node
 from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import (
@@ -85,12 +85,11 @@ class StcrfCpu:
         self._selection = self._make_selection()
         self._bands, self._votes = np.zeros((0, 0, 0), np.uint16), np.zeros((0, 0, 0), np.int16)
         if self._rules.around:
-            self._bands = np.zeros((nodes, self._side**2, BANDS_ROOM), np.uint16)
             self._votes = empty_votes(rows * self._side, columns * self._side)
         self._sums = np.zeros((SUMS, rows, columns), np.int32)
         self._active_nodes, self._active_nodes_before = ActiveNodes.none(rows, columns), ActiveNodes.none(rows, columns)
         self._node_classes = np.zeros(nodes, np.uint8)
-        self._near_count, self._band_count = np.zeros((2, nodes), np.int32)
+        self._near_count, self._band_slot = np.zeros((2, nodes), np.int32)
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
@@ -100,6 +99,7 @@ class StcrfCpu:
         self._started: FrameInput
         self._timings: dict[str, float] = {}
         self._level_at: np.float32 | None = None  # m, where the last frame started level; None: from carried planes
+        self._shaping = np.empty((3, 0), F)
         self._grow(0)
 
     def _grow(self, points: int) -> None:
@@ -112,7 +112,6 @@ class StcrfCpu:
         self._dz, self._near = np.empty(capacity + LANES, F), np.empty(capacity, np.int32)
         self._ground, self._mark = np.empty((2, capacity + LANES), np.uint8)
         self._samples = np.empty((3, capacity), F)
-        self._shaping = np.empty((3, capacity + PAD * self._node_classes.size), F)
 
     def frame(self, given: FrameInput) -> FrameOutput:
         self.start(given)
@@ -183,6 +182,8 @@ class StcrfCpu:
         moves, moving = _NOTHING_MOVES, given.moving
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
+        if fine.reserved[-1] > self._shaping.shape[1]:
+            self._shaping = np.empty((3, fine.reserved[-1] + fine.reserved[-1] // 4), F)
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
         work = chunks, points, fine.shape, self._selection, moves, self._low, shaping
@@ -265,7 +266,10 @@ class StcrfCpu:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
         surface = fine.mean, fine.posterior[:, 0]
-        near = self._near, self._near_count, self._band_count
+        if rules.around and points.active_nodes.row[-1] >= len(self._bands):
+            rows = points.active_nodes.row[-1] * 5 // 4 + 1
+            self._bands = np.empty((rows, self._side**2, BANDS_ROOM), np.uint16)
+        near = self._near, self._near_count, self._band_slot
         places = self._node_classes, self._pillar_positions
         before = self._votes, self._active_nodes_before
         work = LabelArrays(self._dz, self._ground, *near, self._bands, self._sums, *places, *before)

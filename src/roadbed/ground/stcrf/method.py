@@ -188,7 +188,7 @@ class Stcrf:
         self, scans: Iterable[Scan]
     ) -> Iterator[tuple[tuple[Scan, Mounting, GridPose, tuple[str, ...]], FrameInput]]:
         for scan in scans:
-            mounting, note, _ = self._mountings.of(scan)
+            mounting, note, *_ = self._mountings.of(scan)
             pose = self._grid.single(mounting)
             yield (scan, mounting, pose, (note,) if note else ()), self._input(scan, mounting, pose)
 

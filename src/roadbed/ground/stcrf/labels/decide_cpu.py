@@ -24,7 +24,7 @@ def _step_across(node, pillar, side):
 
 
 @merged()
-def _sum_around(bands, band_count, node, pillar, shape, side):
+def _sum_around(bands, band_slot, node, pillar, shape, side):
     """Band counts summed over the 3 x 3 pillars around one, across node borders; node and pillar are (row, column)."""
     sums = splat(np.int32(0))
     for row in range(pillar[0] - 1, pillar[0] + 2):
@@ -35,9 +35,9 @@ def _sum_around(bands, band_count, node, pillar, shape, side):
             x, inside_x = _step_across(node[1], column, side)
             if x < 0 or x >= shape.columns:
                 continue
-            node_there = U(y * shape.columns + x)
-            if band_count[node_there] > 0:
-                sums = sums + load(bands, (node_there, U(inside_y * side + inside_x), U(0)))
+            slot = U(band_slot[U(y * shape.columns + x)])
+            if slot > U(0):
+                sums = sums + load(bands, (slot, U(inside_y * side + inside_x), U(0)))
     return sums
 
 
@@ -103,7 +103,7 @@ def _list_lower(first, last, dz, rules, near, end):
 def decide_nodes(first_active, last_active, points, shape, side, rules, p00, work):
     """Decide ground or not for every point of a range of active nodes, before the vote."""
     start, pillar, dz, bands, ground = points.start, points.pillar, work.dz, work.bands, work.ground
-    near, band_count, along, across = work.near, work.band_count, work.pillar_positions[0], work.pillar_positions[1]
+    near, band_slot, along, across = work.near, work.band_slot, work.pillar_positions[0], work.pillar_positions[1]
     # Band counts summed over the 3 x 3 pillars around each pillar of a node, and the node for which they were computed.
     around, summed_for = np.empty((side * side, BANDS_ROOM), np.int32), np.empty(side * side, np.int32)
     summed_for[:] = -1
@@ -111,7 +111,7 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
     no_points = np.uint16(0), np.uint16(0), np.uint16(0), np.uint16(0)
     for i in range(first_active, last_active):
         c = np.int64(nodes[i])
-        node_class = node_classes[c]
+        node_class, slot = node_classes[c], U(band_slot[c])
         node_row = c // shape.columns
         node_column = c - node_row * shape.columns
         support = p00[node_row + 1, node_column + 1]
@@ -135,8 +135,8 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
             inside = np.int64(pillar[k] & PILLAR)
             if d < rules.threshold:
                 own = no_points
-                if band_count[c] > 0:  # scalars instead of a slice, whose references Numba would count
-                    own = bands[c, inside, 0], bands[c, inside, 1], bands[c, inside, 2], bands[c, inside, 3]
+                if slot > U(0):  # scalars instead of a slice, whose references Numba would count
+                    own = bands[slot, inside, 0], bands[slot, inside, 1], bands[slot, inside, 2], bands[slot, inside, 3]
                 answer = _low_by_own_pillar(d, own, node_class, rules)
                 if answer != _ASK_AROUND:
                     ground[k] = answer == _YES
@@ -144,7 +144,7 @@ def decide_nodes(first_active, last_active, points, shape, side, rules, p00, wor
             if summed_for[inside] != c:
                 summed_for[inside] = c
                 position_in_node = np.int64(along[inside]), np.int64(across[inside])
-                sums = _sum_around(bands, band_count, (node_row, node_column), position_in_node, shape, side)
+                sums = _sum_around(bands, band_slot, (node_row, node_column), position_in_node, shape, side)
                 store(around, (inside, 0), sums)
             counts = (
                 around[inside, 0], around[inside, 1], around[inside, 2], around[inside, 3], around[inside, 4],

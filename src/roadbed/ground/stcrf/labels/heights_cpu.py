@@ -69,7 +69,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, room):
     start, x, y, z, pillar = points.start, points.x, points.y, points.z, points.pillar
     nodes, row_start = points.active_nodes.nodes, points.active_nodes.row
     dz, ground, near, bands = work.dz, work.ground, work.near, work.bands
-    near_count, band_count = work.near_count, work.band_count
+    near_count, band_slot = work.near_count, work.band_slot
     codes, spare = room
     ground_below = model.FOOT if rules.around else rules.threshold
     lowest, highest = near_from(rules), max(rules.highest, model.VOTE_TOP)
@@ -105,9 +105,9 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, room):
                 waiting += U(count_true(in_bands))
             if waiting > U(CODES) - STEP or (waiting > U(0) and k + STEP >= last):
                 for inside in range(U(bands.shape[1]) if counted == U(0) else U(0)):
-                    store(bands, (c, inside, U(0)), splat(np.int32(0)))
+                    store(bands, (i + ONE, inside, U(0)), splat(np.int32(0)))
                 for j in range(waiting):
-                    bands[c, U(codes[j]) // U(BANDS_ROOM), U(codes[j]) % U(BANDS_ROOM)] += np.uint16(1)
+                    bands[i + ONE, U(codes[j]) // U(BANDS_ROOM), U(codes[j]) % U(BANDS_ROOM)] += np.uint16(1)
                 waiting, counted = U(0), counted + waiting
             is_near = is_point & (d >= model.BELOW) & (d < rules.clear_threshold)
             is_high = is_near & (d >= model.RAISED)
@@ -121,7 +121,7 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, room):
             wall = wall + where(low, one, nothing) - where(low & is_open, one, nothing)
         if not rules.around:
             continue
-        near_count[c], band_count[c] = end_of_list - first, counted
+        near_count[c], band_slot[c] = end_of_list - first, i + ONE if counted > U(0) else U(0)
         at = column + U(MARGIN)
         counters[model.NEAR, at] = np.int32(sum_lanes(near_points))
         counters[model.NEAR_HIGH, at] = np.int32(sum_lanes(near_high))

@@ -30,8 +30,8 @@ class LabelArrays(NamedTuple):
     ground: np.ndarray  # 1: ground, 0: not, BELOW_GROUND; before the vote
     near: np.ndarray  # points of each node near the surface, for which more than the height decides
     near_count: np.ndarray  # (nodes,) their number
-    band_count: np.ndarray  # (nodes,) number of points in bands of heights
-    bands: np.ndarray  # (nodes, pillars, BANDS_ROOM) points per band; undefined where `band_count` is 0
+    band_slot: np.ndarray  # (nodes,) where its counts are in `bands`; 0: it has no points in bands of heights
+    bands: np.ndarray  # (1 + active nodes, pillars, BANDS_ROOM) points per band of heights
     sums: np.ndarray  # (SUMS, rows, columns) of node counters along rows
     node_classes: np.ndarray  # (nodes,) bits, see model.py
     pillar_positions: np.ndarray  # (2, pillars) row and column inside the node

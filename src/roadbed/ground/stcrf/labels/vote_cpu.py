@@ -65,7 +65,7 @@ def clear_votes(nodes, work, columns, side):
     votes, near_count = work.votes, work.near_count
     for i in range(nodes.shape[0]):
         c = np.int64(nodes[i])
-        work.band_count[c] = 0
+        work.band_slot[c] = 0
         if near_count[c] == 0:
             continue
         near_count[c] = 0

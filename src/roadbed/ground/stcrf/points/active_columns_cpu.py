@@ -75,10 +75,18 @@ def find_active_columns(active_nodes, prior, use_prior, shape, reach, active_col
             wide_hi[r] = wide_lo[r] + whole
 
 
+@inner()
+def _clear_vectors(planes, first, last):
+    """Set columns first..last of all planes of a row to zero, and some behind them, as whole vectors."""
+    for k in range(planes.shape[0]):
+        for c in range(U(first), U(max(first, last)), STEP):
+            store(planes, (U(k), c), splat(F(0)))
+
+
 @njit(cache=True)
 def clear_outside(buffers, written, active_columns):
-    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not; `written`
-    becomes its active columns."""
+    """Empty what earlier frames have written to buffers (n, rows + 2, 9, stride) where this one will not, and a little
+    where it will; `written` becomes its active columns."""
     for row in range(active_columns.lo.shape[0]):
         lo = np.int64(active_columns.lo[row])
         hi = max(lo, active_columns.hi[row])
@@ -87,8 +95,8 @@ def clear_outside(buffers, written, active_columns):
         if first >= lo and last <= hi:
             continue
         for buffer in range(buffers.shape[0]):
-            clear_columns(buffers[buffer, row + 1], first, min(lo, last))
-            clear_columns(buffers[buffer, row + 1], max(hi, first), last)
+            _clear_vectors(buffers[buffer, row + 1], first, min(lo, last))
+            _clear_vectors(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True)

@@ -157,8 +157,9 @@ def _judge(alike, wide, layers):
 
 
 @merged()
-def _compare(k, points, row, column, shape, reach, codes, layers):
-    """Point k with the returns around it: see `_judge`."""
+def _compare(k, points, row, column, shape, reach, marks, codes, layers):
+    """Point k with the returns around it: see `_judge`. Without `marks` only UNDER_SURFACE counts, which another return
+    at its height rules out."""
     start, xs, ys, zs, spacing = points.start, points.x, points.y, points.z, shape.spacing
     top, bottom = max(row - reach, 0), min(row + reach + 1, shape.rows)
     left, right = max(column - reach, 0), min(column + reach + 1, shape.columns)
@@ -188,7 +189,7 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
                 store(codes, 0, compress(above, to_int32(d * (F(1) / model.ISOLATED_LAYER))))
                 for i in range(count_true(above)):
                     layers[U(min(codes[i], model.ISOLATED_LAYERS - 1))] += 1
-            if F(alike) > most:
+            if F(alike) > most or (wide > 0 and not marks):
                 return NOT_ALONE
     return _judge(alike, wide, layers)
 
@@ -215,21 +216,19 @@ def _passed_below(x, y, z, origin, level, lowest, shape):
 
 
 @inner()
-def _mark(first_active, last_active, points, shape, reach, sample, origin, room, seen):
-    """Mark the isolated points of some active nodes, or of those of sampled blocks. `seen` gains how many lie below a
-    thin surface, and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
+def _look(first_active, last_active, points, shape, reach, marks, origin, room, seen):
+    """With `marks`, mark the isolated points of some active nodes. Else `seen` gains how many lie below a thin surface,
+    and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
     start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
-    small, half, spacing = start[start.shape[0] - 1] < model.SMALL_SCAN, F(0.5), shape.spacing
-    has_rays = not sample and origin.shape[0] > 0
+    everywhere, half, spacing = marks or start[start.shape[0] - 1] < model.SMALL_SCAN, F(0.5), shape.spacing
     for i in range(first_active, last_active):
         c = np.int64(nodes[i])
         row = c // shape.columns
         column = c - row * shape.columns
-        counts = small or _is_sampled(row, column)
-        if sample and not counts:
+        if not (everywhere or _is_sampled(row, column)):
             continue
-        seen[1] += start[c + 1] - start[c] if counts else 0
+        seen[1] += start[c + 1] - start[c]
         if lowest[c] == -model.NO_LEVEL:
             continue
         limit, around = -model.NO_LEVEL, reach
@@ -239,25 +238,26 @@ def _mark(first_active, last_active, points, shape, reach, sample, origin, room,
             limit = _highest_level(level, row, column, shape, around) - model.LEVEL_DEPTH
         for k in range(U(start[c]), U(start[c + 1]) if lowest[c] < limit else U(0)):
             if z[k] < limit:
-                found = _compare(k, points, row, column, shape, around, codes, layers)
+                found = _compare(k, points, row, column, shape, around, marks, codes, layers)
+                seen[0] += found == UNDER_SURFACE
                 if found == LONE:
                     x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
-                    below = has_rays and _passed_below(x, y, z[k], origin, level, lowest, shape)
+                    below = origin.shape[0] > 0 and _passed_below(x, y, z[k], origin, level, lowest, shape)
                     found = ALONE if below else NOT_ALONE
-                mark[k] |= model.ISOLATED if found != NOT_ALONE else np.uint8(0)
-                seen[0] += counts and found == UNDER_SURFACE
+                mark[k] |= model.ISOLATED if marks and found != NOT_ALONE else np.uint8(0)
 
 
 @njit(nogil=True, cache=True)
-def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
-    """Add ISOLATED to the marks of returns that lie alone below others; with `sample`, in sampled blocks only.
+def _look_for_isolated(tasks, chunks, points, shape, reach, marks, origin, room):
+    """With `marks`, add ISOLATED to the marks of returns that lie alone below others; else count, see `_look`.
 
     `chunks` are ranges of rows of nodes; `origin` is the sensor's, (3,) or (0,) where there is not one for all points;
     `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts.
     """
     parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
     counts, layers = scratch(_BINS, np.int32), scratch(_LAYERS, np.int32)
-    found, margin = (lowest, level, scratch(LANES, np.int32), layers), max(reach, 1) if sample else 0
+    everywhere = marks or points.start[points.start.shape[0] - 1] < model.SMALL_SCAN
+    found, margin = (lowest, level, scratch(LANES, np.int32), layers), 0 if everywhere else max(reach, 1)
     for phase in range(_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
@@ -265,7 +265,7 @@ def _mark_isolated(tasks, chunks, points, shape, reach, sample, origin, room):
             if phase == 0:
                 _find_levels(first, last, points, shape.columns, margin, lowest, level, counts)
             else:
-                _mark(first, last, points, shape, reach, sample, origin, found, seen[part])
+                _look(first, last, points, shape, reach, marks, origin, found, seen[part])
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -278,22 +278,19 @@ class IsolatedReturns:
         self._lowest, self._level = np.empty((2, shape.rows * shape.columns), np.float32)
 
     def mark(self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool) -> None:
-        """Mark them as ISOLATED, in a scan that has strays. `chunks` are ranges of rows that cost about the same;
-        `origin`: see `_mark_isolated`."""
-        count = int(points.start[-1])
-        if not self._has_strays(points, chunks, origin, single_thread, sample=count >= model.SMALL_SCAN):
-            points.mark[:count] &= model.NON_GROUND
-        elif count >= model.SMALL_SCAN:
-            self._has_strays(points, chunks, origin, single_thread, sample=False)
+        """Mark them as ISOLATED, in a scan that has strays: some lie below a thin surface. `chunks` are ranges of rows
+        that cost about the same; `origin`: see `_look_for_isolated`."""
+        strays, returns = self._look(points, chunks, origin, single_thread, marks=False)
+        if strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns):
+            self._look(points, chunks, origin, single_thread, marks=True)
 
-    def _has_strays(
-        self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool, sample: bool
-    ) -> bool:
-        """Mark isolated returns everywhere or in a sample of the nodes; whether some lie below a thin surface."""
+    def _look(
+        self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool, marks: bool
+    ) -> list[int]:
+        """Mark isolated returns, or count them and all returns where a scan with strays shows them."""
         seen = np.zeros((len(chunks) - 1, 2), np.int64)
         self._level.fill(model.NO_LEVEL)
         room = self._lowest, self._level, seen
-        given = chunks, points, self._shape, self._reach, np.bool_(sample), origin, room
-        parallel_region(_mark_isolated, _PHASES, *given, single_thread=single_thread)
-        strays, returns = seen.sum(axis=0).tolist()
-        return bool(strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns))
+        given = chunks, points, self._shape, self._reach, np.bool_(marks), origin, room
+        parallel_region(_look_for_isolated, _PHASES, *given, single_thread=single_thread)
+        return seen.sum(axis=0).tolist()
