@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a wrong mounting or a wrong surface announced? Scenes with a known truth: roads, ramps, decks, rooms, halls,
-desks, shelves, tunnels, stray returns, no ground.
+desks, shelves, tunnels, car parks, sensors below a ceiling, stray returns, no ground.
 
 A mounting is right if the height is within 0.15 m or a tenth of it, and the tilt within 3 degrees. A surface is right
 if nine tenths of the cells reported within 20 m lie within 0.2 m of the true ground.
@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 import roadbed
 from benchmarks.indoor import Sight, cast, deck, low_objects, room, solid, walls
@@ -22,7 +23,7 @@ from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Pose
 from roadbed.simulate.layers import Plane, Ramp
 from roadbed.simulate.motion import Fixed
-from roadbed.simulate.objects import column, tunnel
+from roadbed.simulate.objects import box, car, column, truck, tunnel
 from roadbed.simulate.terrain import Terrain
 
 HEIGHT_ERROR, TILT_ERROR = (0.15, 0.1), 3.0  # m and share of the height; degrees
@@ -46,14 +47,8 @@ def cases(seeds: range = range(301, 302)) -> Iterator[Case]:
         yield _simulated("strays", f"{scene} {share} {seed}", location, 3)
     yield from _inside()
     yield from _built()
-    random = np.random.default_rng(0)
-    nothing = {
-        "ball": random.normal(0, 3, (20_000, 3)),
-        "wall": random.uniform([5, -8, -1], [5.02, 8, 6], (20_000, 3)),
-        "crown": random.uniform([-6, -6, 4], [6, 6, 9], (20_000, 3)),
-        "cloud": random.uniform([-30, -30, -20], [30, 30, 20], (20_000, 3)),
-    }
-    for name, points in nothing.items():
+    yield from _roofed()
+    for name, points in _nothing():
         yield Case("no ground", name, Sight(Scan(points.astype(np.float32))))
 
 
@@ -93,6 +88,41 @@ def _built() -> Iterator[Case]:
         columns = [column(x, y, 0, 0.3, height) for x, y in places if x or y]
         hall = solid("building", [*walls((40, 30), height), *columns])
         yield Case("hall", f"40 x 30 m, {height} m high, vlp16", cast("hall", "vlp16", [hall], 0.5))
+
+
+def _roofed() -> Iterator[Case]:
+    """Car parks and alleys; and a sensor just below a ceiling, which is taken for one that hangs over a floor."""
+    for sensor, height in product(("hdl32e", "vlp16"), (0.9, 1.9)):
+        columns = [column(x, y, 0, 0.3, 2.2) for x in range(-20, 21, 8) for y in range(-11, 12, 7)]
+        cars = [car(Fixed(x, side * 12.0, np.pi / 2)) for x in np.arange(-18, 18, 2.6) for side in (-1, 1)]
+        objects = [solid("building", [*walls((44, 30), 2.2), *columns]), *cars]
+        yield Case("car park", f"{height} m, {sensor}", cast("car park", sensor, objects, height))
+    for sensor, gap in product(("hdl32e", "vlp16"), (4.0, 8.0)):
+        sides = [box(0, side * (gap / 2 + 0.1), 0, 40, 0.2, 4.0) for side in (-1, 1)]
+        yield Case("alley", f"{gap:g} m, {sensor}", cast("alley", sensor, [solid("wall", sides)], 1.1))
+    for sensor, size, ceiling in product(("hdl32e", "vlp16"), ((4, 5), (14, 20)), (2.5, 4.0)):
+        hall = cast("hall", sensor, [solid("building", walls(size, ceiling))], ceiling - 0.3)
+        yield Case("below a ceiling", f"{size[0]} x {size[1]} m, {ceiling:g} m high, {sensor}", hall)
+
+
+def _nothing() -> Iterator[tuple[str, NDArray[Any]]]:
+    """Points without ground."""
+    random = np.random.default_rng(0)
+    yield "ball", random.normal(0, 3, (20_000, 3))
+    yield "wall", random.uniform([5, -8, -1], [5.02, 8, 6], (20_000, 3))
+    yield "crown", random.uniform([-6, -6, 4], [6, 6, 9], (20_000, 3))
+    yield "cloud", random.uniform([-30, -30, -20], [30, 30, 20], (20_000, 3))
+    wire, y = random.integers(0, 6, 20_000), random.uniform(-30, 30, 20_000)
+    wires = np.stack([1.5 * wire - 4, y, 6 + wire % 3 + 0.002 * y**2], axis=1)
+    yield "wires", wires + random.normal(0, 0.03, wires.shape)
+    for layers in ((-25, 10), (0, 15)):  # degrees
+        azimuth, elevation = random.uniform(0, 2 * np.pi, 2000), np.radians(random.uniform(*layers, 2000))
+        across = np.stack([np.cos(azimuth), np.sin(azimuth), np.tan(elevation)], axis=1)
+        yield f"rain, {layers[0]} to {layers[1]} degrees", random.exponential(5, (2000, 1)) * across
+    for sensor, distance in (("hdl32e", 9.0), ("vlp16", 7.0)):
+        seen = cast("lorry", sensor, [truck(Fixed(distance, 2.0, 2.0))], 1.5)
+        assert seen.truth is not None
+        yield f"lorry, {sensor}", seen.scan.points[~seen.truth.is_ground]
 
 
 def confidence_rows(seeds: range = range(301, 302)) -> Iterator[dict[str, Any]]:

@@ -250,6 +250,20 @@ def test_a_map_with_ground_everywhere_is_sure_wherever_it_lies(cloud, shift):
     assert frame.confidence.surface > 0.9
 
 
+def test_a_cloud_that_may_be_a_scan_is_sure_only_with_ground_nearly_everywhere(ground, cloud):
+    """The density does not fall with the range, but no point lies behind another, as of one sensor."""
+    near = cloud[0] - np.float32([100, 100, terrain(100, 100) + 1.8])
+    random = np.random.default_rng(0)
+    wire, y = random.integers(0, 6, 20_000), random.uniform(-30, 30, 20_000)
+    wires = np.stack([1.5 * wire - 4, y, 6 + wire % 3 + 0.002 * y**2], axis=1) + random.normal(0, 0.03, (20_000, 3))
+    for points, sure in ((near[(np.abs(near[:, :2]) < 40).all(axis=1)], True), (wires.astype(np.float32), False)):
+        frame = ground(points)
+        assert "no point lies behind others" in frame.diagnostics[0]
+        assert frame.confidence.is_sure == sure
+        assert frame.confidence.surface > 0.5
+        assert ground(Scan(points, has_origin=False)).confidence.is_sure
+
+
 def test_points_whose_squares_do_not_fit_single_precision_are_left_out_of_the_origin_test():
     far = np.random.default_rng(0).normal(0, 20, (500, 3)).astype(np.float32)
     scan = np.concatenate([far, far / 4])  # every second point behind another

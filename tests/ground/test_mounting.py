@@ -9,10 +9,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import roadbed
-from benchmarks.indoor import deck
+from benchmarks.indoor import cast, deck
 from roadbed import Config, GroundFilter, Pose, Scan
 from roadbed.ground.mounting.estimator import _FIRST_SCANS, MountingEstimator
 from roadbed.ground.mounting.level_surfaces import floor_and_table, level_surfaces
+from roadbed.simulate.motion import Fixed
+from roadbed.simulate.objects import truck
 
 pytestmark = pytest.mark.long(15)
 
@@ -95,6 +97,16 @@ def test_a_kept_mounting_may_be_unusual_too():
         frame = ground(Scan(points, time=0.1 * k, T_world_sensor=mounted))
     assert frame.mounting.height == pytest.approx(5.0, abs=0.05)
     assert frame.used_prior
+
+
+@pytest.mark.parametrize(("sensor", "distance"), [("hdl32e", 9.0), ("vlp16", 7.0)])
+def test_a_poor_plane_through_points_beside_the_sensor_is_doubtful(sensor, distance):
+    """A lorry alone: a plane through it puts the vehicle beside the sensor, as in a cloud far from its origin."""
+    seen = cast("lorry", sensor, [truck(Fixed(distance, 2.0, 2.0))], 1.5)
+    frame = GroundFilter()(seen.scan.points[~seen.truth.is_ground])
+    assert 0.25 < frame.mounting.quality < 0.4
+    assert frame.confidence.surface > 0.45
+    assert "far from their origin" in frame.confidence.doubts[0]
 
 
 @pytest.mark.parametrize("offset", [(0, 0, 100), (4500, -800, 212), (0, 300, -40)])

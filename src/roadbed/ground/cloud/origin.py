@@ -29,6 +29,9 @@ _LEAST_FALL = 0.5  # exponent of the fall of points per box with the range; scan
 _SPREAD = 2.5  # of the ranges, 90th to 10th percentile: in a small room all are alike and tell nothing
 # A ray ends at one surface: few points lie behind others in the same direction.
 _MOST_HIDDEN = 0.15  # share of the points; scans 0 to 0.1
+_SOME_HIDDEN = 0.02  # with fewer, a cloud whose density does not fall may still be a scan: of a room, water or rain
+NO_FALL = "the density does not fall with the range"
+SCAN_OR_MAP = f"{NO_FALL}, but no point lies behind others, as in a scan"
 
 
 def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) -> str:
@@ -56,11 +59,10 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
     if mounting.quality >= _SURE:
         return ""
     fall = density_fall(sample)
+    hidden = hidden_share(np.ascontiguousarray(points[:: max(1, len(points) // _RAYS)]))
     if fall is not None and fall < _LEAST_FALL:
-        return "the density does not fall with the range"
-    if hidden_share(np.ascontiguousarray(points[:: max(1, len(points) // _RAYS)])) > _MOST_HIDDEN:
-        return "points lie behind others"
-    return ""
+        return NO_FALL if hidden > _SOME_HIDDEN else SCAN_OR_MAP
+    return "points lie behind others" if hidden > _MOST_HIDDEN else ""
 
 
 def _ground_is_far(mounting: Mounting) -> bool:

@@ -14,6 +14,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.frames import Label, Mounting, Scan
 from roadbed.core.geometry import Float64, Grid, Pose
 from roadbed.core.memory import check_memory
+from roadbed.ground.cloud.origin import SCAN_OR_MAP
 from roadbed.ground.cloud.start_surface import StartSurface, start_surface
 from roadbed.ground.engine import FrameInput, FrameOutput, GroundEngine, Placement, Vehicle
 from roadbed.ground.method import Segmented
@@ -22,7 +23,7 @@ from roadbed.ground.stcrf.sizes import lattice_of
 # Rules that need the rays of one sensor or a sequence, and the start that would climb roofs: heights are over slopes.
 _NOT_USED: tuple[GroundRule, ...] = ("visibility", "isolated_returns", "alignment", "slope_aware_start")
 _OVERLAP = 20.0  # m of surface beyond each border of a tile whose labels are used
-_FEW = 0.5  # share of the nodes with points that have ground, below which the result is doubtful
+_FEW, _FEW_IF_SCAN = 0.5, 0.9  # share of the nodes with points that have ground, below which the result is doubtful
 _FARTHEST = 1e7  # m
 _BYTES_PER_NODE, _BYTES_PER_POINT = 32, 80
 _NOWHERE = Vehicle(-1e3, -1e3)  # no vehicle on the lattice
@@ -74,7 +75,8 @@ class CloudGround:
             known = float(np.isfinite(output.elevation[occupied]).mean())
             x, y = np.median(usable[:, :2], axis=0)
             centre = np.array([x, y, surface.at(np.array([x]), np.array([y]))[0]])
-        doubt = _DOUBT.format(100 * known) if len(usable) and known < _FEW else ""
+        few = _FEW_IF_SCAN if why == SCAN_OR_MAP else _FEW
+        doubt = _DOUBT.format(100 * known) if len(usable) and known < few else ""
         if surface is not None and surface.roof:
             notes.append(_ROOF.format(surface.roof))
             doubt = doubt or (notes[-1] if surface.roof > _WIDEST_ROOF else "")

@@ -135,7 +135,7 @@ class _Fit:
     heights: tuple[float, float] = _ANY_HEIGHT  # m, range of the search
     note: str = ""
     table: float = 0.0  # m over that plane: the table that the sensor is on; 0: none
-    is_far: bool = False  # the points lie far from their origin, which is no doubt about the plane
+    is_far: bool = False  # the points lie far from their origin, which is no doubt about a good plane
     other_axes: bool = False
     returns: Float32 | None = None  # (3, n) sampled, where doubts were looked for
 
@@ -370,5 +370,5 @@ class MountingEstimator:
             estimated=not config.is_given,
             quality=1.0 if config.is_given else plane.quality,
             table=fit.table,
-            doubt="" if fit.is_far else fit.note,
+            doubt="" if fit.is_far and plane.quality >= _DOUBTFUL else fit.note,
         )
