@@ -79,6 +79,13 @@ def test_config_show_takes_a_file_or_a_preset(tmp_path):
     assert "--config" not in roadbed("config", "show", "--help").stdout
 
 
+def test_a_configuration_is_a_file_or_a_preset(cloud, tmp_path):
+    (tmp_path / "own.yaml").write_text("preset: small\n")
+    both = roadbed("segment", cloud, "-o", tmp_path / "out", "--config", tmp_path / "own.yaml", "--preset", "paper")
+    one_line_and_status_2(both, "own.yaml and --preset paper: expected one of them, found both")
+    assert not (tmp_path / "out").exists()
+
+
 def test_config_show_explains_each_parameter():
     lines = roadbed("config", "show").stdout.splitlines()
     meaning = StcrfConfig.model_fields["sigma_up"].description
@@ -148,7 +155,7 @@ def test_segment_with_the_reports_yaml(cloud, tmp_path):
         (["segment", "missing.pcd"], "missing.pcd: no such file or folder"),
         (["evaluate", "ground", "nowhere/"], "nowhere/: no such file or folder"),
         (["segment", "sim:atlantis"], "atlantis"),
-        (["config", "show", "--preset", "fast"], "'fast' is not one of 'default', 'paper'"),
+        (["config", "show", "--preset", "fast"], "for '--preset': 'fast' is not one of 'default', 'paper'"),
     ],
 )
 def test_bad_input_ends_in_one_line_and_status_2(arguments, message, tmp_path):

@@ -101,7 +101,12 @@ def test_share_makes_an_animation_of_a_report(compared):
     assert (below[:, 300 : width - 150] < 200).sum() == 0
     one_line_and_status_2(roadbed("share", "out", "-o", "clip.gif", cwd=folder), "clip.gif: exists")
     one_line_and_status_2(roadbed("share", "out", "-o", "clip.png", cwd=folder), "ends with .gif or .mp4")
-    one_line_and_status_2(roadbed("share", ".", cwd=folder), "report.html: no such file")
+    one_line_and_status_2(roadbed("share", ".", cwd=folder), "report.html: no such file, expected a folder of")
+    assert roadbed("share", "out", "-o", "clip.gif", "--force", cwd=folder).returncode == 0
+    Image.new("RGB", (9, 9)).save(folder / "mine.gif")
+    mine = (folder / "mine.gif").read_bytes()
+    one_line_and_status_2(roadbed("share", "out", "-o", "mine.gif", "--force", cwd=folder), "not made by Roadbed")
+    assert (folder / "mine.gif").read_bytes() == mine
 
 
 @pytest.mark.parametrize(

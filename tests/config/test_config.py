@@ -135,7 +135,7 @@ def test_the_keys_of_a_removed_stage_are_named_each():
         ("ground: {stcrf: {sigma_up: .nan}}", r"sigma_up = nan: .*finite"),
         ("ground: 3", r"ground = 3: .*dictionary"),
         ("- a\n- b", "expected a mapping of parameters, found list"),
-        ("a: [", "not valid YAML"),
+        ("a: [", r"not valid YAML: while parsing a flow node[a-z ]* in line \d, column \d"),
         ("!!python/object/apply:os.system ['true']", "not valid YAML"),
         ("preset: fast", "expected one of default, paper"),
         ("grid_resolution: fine", r"grid_resolution = 'fine'"),

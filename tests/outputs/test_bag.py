@@ -3,6 +3,7 @@
 
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -93,10 +94,17 @@ def test_nothing_is_replaced_unasked_and_nothing_half_written(tmp_path):
     source = open_source(path)
     with pytest.raises(OutputError, match="is read"):
         write_bag(path, source, [], force=True)
-    (tmp_path / "out.mcap").write_text("mine")
+    for name, content in (("mine.mcap", b"mine"), ("mine.bag", Path(path).read_bytes())):  # none of Roadbed's
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(OutputError, match="holds no results of Roadbed"):
+            write_bag(tmp_path / name, source, perceived(source), force=True)
+        assert (tmp_path / name).read_bytes() == content
+        (tmp_path / name).unlink()
+    write_bag(tmp_path / "out.mcap", source, perceived(source))
+    earlier = (tmp_path / "out.mcap").read_bytes()
     with pytest.raises(OutputError, match="--force"):
         write_bag(tmp_path / "out.mcap", source, perceived(source))
-    assert (tmp_path / "out.mcap").read_text() == "mine"
+    assert (tmp_path / "out.mcap").read_bytes() == earlier
 
     def broken():
         yield from list(perceived(source))[:1]
@@ -104,7 +112,9 @@ def test_nothing_is_replaced_unasked_and_nothing_half_written(tmp_path):
 
     with pytest.raises(InputError, match="the drive ends"):
         write_bag(tmp_path / "out.mcap", source, broken(), force=True)
-    assert (tmp_path / "out.mcap").read_text() == "mine"
+    assert (tmp_path / "out.mcap").read_bytes() == earlier
+    write_bag(tmp_path / "out.mcap", source, list(perceived(source))[:1], force=True)
+    assert (tmp_path / "out.mcap").read_bytes() != earlier
     with BagWriter(tmp_path / "new.mcap", source):
         pass
     assert sorted(path.name for path in tmp_path.iterdir()) == ["drive.bag", "out.mcap"]

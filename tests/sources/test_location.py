@@ -49,8 +49,12 @@ def test_an_unknown_option_names_the_allowed_and_the_nearest():
 def test_missing_and_unknown_locations(tmp_path):
     with pytest.raises(InputError, match="no such file or folder"):
         roadbed.open(tmp_path / "nowhere")
-    with pytest.raises(InputError, match="not recognised as any of"):
+    with pytest.raises(InputError, match="found an empty folder, expected scans"):
         roadbed.open(tmp_path)
+    (tmp_path / "letter.docx").write_bytes(b"PK")
+    for unknown in (tmp_path, tmp_path / "letter.docx"):
+        with pytest.raises(InputError, match="not recognised as any of"):
+            roadbed.open(unknown)
     with pytest.raises(InputError, match="source 'xyz': expected one of"):
         roadbed.open(tmp_path, source="xyz")
     for source in ("semantickitti", "kitti-raw", "rosbag", "pcap", "pcd", "ply", "las", "numpy", "nuscenes"):

@@ -93,7 +93,8 @@ def _explain_usage(error: Exception) -> NoReturn:
         sys.exit(2)
     context = getattr(error, "ctx", None)
     hint = f" (see {context.command_path} --help)" if context is not None else ""
-    _fail(f"{error.format_message()}{hint}")  # type: ignore[attr-defined]
+    message = error.format_message().replace("Value error, ", "")  # type: ignore[attr-defined]
+    _fail(f"{message}{hint}")
 
 
 def _fail(message: str, status: int = 2) -> NoReturn:

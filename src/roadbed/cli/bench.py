@@ -73,7 +73,7 @@ def pipeline(
 def agreement(
     source: Annotated[str, typer.Argument(help="The sequence for both.")] = "sim:city?sensor=hdl64e&frames=200",
     config: ConfigFile = None,
-    preset: Preset = PresetName.default,
+    preset: Preset = None,
     backend: BackendOption = BackendName.auto,
     device: Device = None,
     as_json: Json = False,
@@ -90,7 +90,7 @@ def agreement(
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, load_settings(config, preset), place), "comparing", total))
     used = f"{place.device.name}, {place.device.driver}"
-    out = report("agreement", rows, backend=backend, device=used, preset=preset, source=source, **summary(rows))
+    out = report("agreement", rows, backend=backend, device=used, preset=str(config or preset or PresetName.default), source=source, **summary(rows))
     shown = {**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}
     show(shown, tuple(rows[0]), as_json)
     if not as_json:

@@ -67,7 +67,8 @@ def info(
         (d.backend, str(d.index), d.name, d.kind, str(d.units), f"{d.memory / 2**30:.1f} GiB", d.driver)
         for d in devices()
     ]
-    table("Accelerators", ("backend", "index", "device", "kind", "units", "memory", "driver"), found)
+    if found:
+        table("Accelerators", ("backend", "index", "device", "kind", "units", "memory", "driver"), found)
     for reason in why_missing():
         print(reason)
     print("Sources: " + ", ".join(registered()))

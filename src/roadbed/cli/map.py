@@ -14,7 +14,11 @@ from roadbed.cli.screen import Json, print_json, progress, table
 if TYPE_CHECKING:
     from roadbed.mapping.reader import MapReader
 
-app = typer.Typer(invoke_without_command=True, help="Show, merge, crop or export a long-term map.")
+app = typer.Typer(
+    invoke_without_command=True,
+    help="Show, merge, crop or export a long-term map.",
+    epilog="The folder comes first: roadbed map DIR export --help shows the options of export.",
+)
 Products = Annotated[
     str | None,
     typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default."),

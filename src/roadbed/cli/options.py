@@ -32,7 +32,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results
 Force = Annotated[bool, typer.Option("--force", help="Replace earlier results.")]
 Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")]
 ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")]
-Preset = Annotated[PresetName, typer.Option(help="Configuration without --config.")]
+Preset = Annotated[PresetName | None, typer.Option(help="A preset in place of --config.")]
 Backend = Annotated[BackendName | None, typer.Option(help="Where to compute; overrides the configuration.")]
 Device = Annotated[str | None, typer.Option(help="Accelerator: its index or a part of its name.")]
 Layers = Annotated[bool, typer.Option(help="Write labels and layers of every frame.")]
@@ -44,12 +44,14 @@ Occupancy = Annotated[bool, typer.Option(help="Run the occupancy filter.")]
 
 
 def load_settings(
-    config: Path | None, preset: str = "default", backend: str | None = None, device: str | None = None
+    config: Path | None, preset: str | None = None, backend: str | None = None, device: str | None = None
 ) -> Config:
     """The configuration of a file or a preset, with the backend and device of the command line."""
     from roadbed.config import Config
 
-    loaded = Config.load(config) if config else Config.preset(str(preset))
+    if config and preset:
+        raise ConfigError(f"--config {config} and --preset {preset}: expected one of them, found both")
+    loaded = Config.load(config) if config else Config.preset(str(preset or PresetName.default))
     changes = {"backend": backend and str(backend), "device": device}
     loaded = loaded.with_changes(**{name: value for name, value in changes.items() if value is not None})
     if device is not None and loaded.backend == "cpu":
@@ -67,7 +69,7 @@ class Processing:
     ] = None
     height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
     config: ConfigFile = None
-    preset: Preset = PresetName.default
+    preset: Preset = None
     method: Annotated[MethodName | None, typer.Option(help="Ground method; overrides the configuration.")] = None
     backend: Backend = None
     device: Device = None

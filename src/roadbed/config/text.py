@@ -37,7 +37,8 @@ def parse_yaml(text: str, origin: str) -> Any:
     try:
         return _Reader(text, origin).document()
     except (yaml.YAMLError, UnicodeError) as error:
-        raise ConfigError(f"{origin}: not valid YAML: {' '.join(str(error).split())[:200]}") from None
+        problem = " ".join(str(error).split()).replace('"<unicode string>", ', "")
+        raise ConfigError(f"{origin}: not valid YAML: {problem[:200]}") from None
 
 
 class _Reader:

@@ -53,7 +53,7 @@ class MapIndex:
         index = cls.read(folder)
         if index is None:
             found = "no such folder" if not folder.is_dir() else f"found no {_NAME}"
-            raise InputError(f"{folder}: {found}, expected a map, as roadbed run --map keeps it with odometry")
+            raise InputError(f"{folder}: {found}, expected a folder that roadbed run --map wrote")
         return index
 
     def write(self, folder: Path) -> None:

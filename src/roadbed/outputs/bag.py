@@ -114,6 +114,8 @@ class BagWriter(Closing):
             raise OutputError(f"{self.path}: found a folder, expected a new name")
         if self._source is not None and self.path.exists() and self.path.samefile(self._source.path):
             raise OutputError(f"{self.path}: is read, expected another name to write to")
+        if self.path.exists() and not _has_results(self.path):
+            raise OutputError(f"{self.path}: exists and holds no results of Roadbed; name another file with -o")
         if self.path.exists() and not force:
             raise OutputError(f"{self.path}: exists; name another file with -o, or replace it with --force")
 
@@ -156,6 +158,20 @@ class BagWriter(Closing):
                 about = {"msgdef": copied.msgdef.data, ("md5sum" if self._version == 1 else "rihs01"): copied.digest}
             link = self._links[topic, kind] = self._writer.add_connection(topic, kind, **about)
         self._writer.write(link, stamp, data)
+
+
+def _has_results(path: Path) -> bool:
+    """Whether this is a bag that may be replaced: a recording without results never is."""
+    with needs_extra("rosbags", "io", f"writing {path}"):
+        from roadbed.sources.bags.reader import BagReader
+    try:
+        reader = BagReader(path)
+    except InputError:
+        return False
+    try:
+        return any(link.topic.startswith(f"{RESULTS}/") for link in reader.connections)
+    finally:
+        reader.close()
 
 
 def bag_source(source: Any) -> RosbagSource | None:

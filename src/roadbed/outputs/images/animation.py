@@ -15,6 +15,7 @@ from roadbed.io.atomic import write_file
 from roadbed.outputs.images import palette
 
 Image = NDArray[np.uint8]
+_ORIGIN = "made by Roadbed"  # a comment in the file: only what has it is replaced
 _FREQUENT = 64  # colours of a GIF that are the most frequent ones of its images
 
 
@@ -34,6 +35,12 @@ def save_animation(path: str | Path, images: Iterable[Image], frames_per_second:
         raise InputError(f"{path}: an animation ends in .gif or .mp4, found {path.suffix or 'no ending'!r}")
     write_file(path, data)
     return path
+
+
+def is_own_animation(path: Path) -> bool:
+    """Whether `save_animation` wrote this file."""
+    with path.open("rb") as file:
+        return _ORIGIN.encode() in file.read(1 << 16)
 
 
 def captioned(image: Image, text: str, has_cells: bool = True) -> Image:
@@ -78,6 +85,7 @@ def _gif(images: Sequence[Image], frames_per_second: float) -> bytes:
         append_images=frames[1:],
         duration=round(1000 / frames_per_second),
         loop=0,
+        comment=_ORIGIN,
         optimize=False,
     )
     return buffer.getvalue()
@@ -89,7 +97,7 @@ def _mp4(images: Sequence[Image], frames_per_second: float) -> bytes:
     height, width = (side - side % 2 for side in images[0].shape[:2])  # the codec needs even sides
     command = ["ffmpeg", "-v", "error", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", f"{width}x{height}"]
     command += ["-r", f"{frames_per_second:g}", "-i", "-", "-pix_fmt", "yuv420p", "-f", "mp4"]
-    command += ["-movflags", "frag_keyframe+empty_moov", "-"]
+    command += ["-metadata", f"comment={_ORIGIN}", "-movflags", "frag_keyframe+empty_moov", "-"]
     raw = b"".join(np.ascontiguousarray(image[:height, :width]).tobytes() for image in images)
     done = subprocess.run(command, input=raw, capture_output=True, check=False)
     if done.returncode:

@@ -199,7 +199,8 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
         if key == "COLUMNS":  # the name FIELDS had before version 0.6
             key = "FIELDS"
         if key not in _KEYS:
-            raise InputError(f"{where}: PCD header: found {line[:40]!r}, expected one of {', '.join(_KEYS)}")
+            found = repr(line[:40]) if line.isascii() and line.isprintable() else "bytes that are no text"
+            raise InputError(f"{where}: PCD header: found {found}, expected one of {', '.join(_KEYS)}")
         if key in entries:
             raise InputError(f"{where}: PCD header: found {key} twice, expected it once")
         entries[key] = values
