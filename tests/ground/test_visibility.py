@@ -135,6 +135,9 @@ LAYERED = VisibilityModel(densest=1)
         (((27, -1.7), (27.3, -0.8)), [False, False]),  # the ground before a wall
         (((27, -1.7), (27.23, -0.85)), [False, False]),  # a bank
         (((27, 0.2), (27.02, 1.1)), [True, False]),  # above the sensor: else a row of a facade is taken for a plateau
+        (((15, 1.3), (10.6, 1.32)), [True, False]),  # a ceiling
+        (((15, 1.3), (10.6, 1.45)), [False, False]),  # a hillside behind a crown
+        (((15, 1.3), (16.5, 2.0)), [False, False]),  # a hillside
     ],
 )
 def test_the_lowest_return_from_a_wall_is_not_ground_where_beams_are_far_apart(returns, expected):
@@ -158,7 +161,8 @@ def foot_oracle(scan, T_vehicle_sensor, config):
         apart = abs(r[q] - r[p])
         wall = apart < rules.NEAR and z[q] - z[p] > rules.WALL_RISE + rules.WALL * apart
         before = -slope[p] * (apart + rules.RANGE_NOISE) / r[p]
-        standing[p] = gap > rules.FAR_APART and wall and before < rules.GROUND_SHARE * gap
+        ceiling = slope[p] > 0 and abs(z[q] - z[p]) < rules.CEILING_RISE
+        standing[p] = gap > rules.FAR_APART and (ceiling or (wall and before < rules.GROUND_SHARE * gap))
     return standing
 
 
