@@ -187,8 +187,7 @@ def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
 
 @merged()
 def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_order):
-    """Mark returns on a wall whose next return is right above them, where beams are far apart, and on a ceiling, where
-    the next of two rising beams ends nearer at the same height.
+    """Mark returns on a wall whose next return is right above them, where beams are far apart.
 
     The lower beam may have hit the ground just before the wall, but only few beams of the gap would.
     """
@@ -197,6 +196,8 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
     _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order)
     above = 0  # the first return of the next beam; never decreases
     for a in range(n):
+        if slope[a] >= 0:
+            break
         r, z = ranges[order[a]], heights[order[a]]
         while above < n and slope[above] < slope[a] + model.BEAM:
             above += 1
@@ -213,8 +214,6 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
             # Range of slopes of the beams that end on the ground before the wall.
             ground = -slope[a] * (apart + model.RANGE_NOISE) / r
             marked[order[a]] = np.uint8(ground < model.GROUND_SHARE * gap)
-        elif slope[a] > 0 and abs(rise) < model.CEILING_RISE:
-            marked[order[a]] = np.uint8(1)
 
 
 @inner()

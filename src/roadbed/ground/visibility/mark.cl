@@ -175,11 +175,11 @@ FUNCTION int is_underside(Direction d, int a, int n) {
     return found;
 }
 
-// Marks returns on a wall whose next return is right above them, where beams are far apart, and on a ceiling, where
-// the next of two rising beams ends nearer at the same height; lowest beam first.
+// Marks returns on a wall whose next return is right above them, where beams are far apart; lowest beam first.
 FUNCTION void mark_foot(Direction d, int n) {
     EACH(a, n) {
         real slope = d.slope[a], apart = -1.0, rise = 0.0;
+        if (slope >= 0) break;
         int b = a + 1;
         while (b < n && d.slope[b] < slope + BEAM) ++b;
         if (b == n || d.slope[b] - slope <= FAR_APART) continue;
@@ -189,10 +189,7 @@ FUNCTION void mark_foot(Direction d, int n) {
             if (apart < 0.0 || off < apart) apart = off, rise = d.height[b] - d.height[a];
         }
         real ground = -slope * (apart + RANGE_NOISE) / d.range[a];  // slopes of beams that end before it
-        if (apart < NEAR && rise > WALL_RISE + WALL * apart)
-            d.marked[a] = ground < GROUND_SHARE * gap;
-        else if (slope > 0 && fabs(rise) < CEILING_RISE)
-            d.marked[a] = 1;
+        if (apart < NEAR && rise > WALL_RISE + WALL * apart && ground < GROUND_SHARE * gap) d.marked[a] = 1;
     }
 }
 

@@ -25,7 +25,6 @@ BEHIND, BEHIND_LOWER = 0.8, 0.45  # m farther and lower than a non-ground return
 BEAM = 0.003  # height per range: returns that differ by less are of one beam
 FAR_APART = 0.015  # height per range: two neighbouring beams that differ by more leave a large gap
 WALL, WALL_RISE = 3.0, 0.2  # height per range, and m, from which two returns are of one wall
-CEILING_RISE = 0.1  # m, up to which the returns of two rising beams are of one ceiling
 RANGE_NOISE = 0.05  # m
 GROUND_SHARE = 0.03  # largest share of the gap between two beams that ground in front of the wall may take
 AZIMUTH_ERROR = 2e-5  # radians
