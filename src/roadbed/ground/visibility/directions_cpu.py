@@ -196,6 +196,8 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
     _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order)
     above = 0  # the first return of the next beam; never decreases
     for a in range(n):
+        if slope[a] >= 0:
+            break
         r, z = ranges[order[a]], heights[order[a]]
         while above < n and slope[above] < slope[a] + model.BEAM:
             above += 1

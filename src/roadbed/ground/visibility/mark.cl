@@ -179,6 +179,7 @@ FUNCTION int is_underside(Direction d, int a, int n) {
 FUNCTION void mark_foot(Direction d, int n) {
     EACH(a, n) {
         real slope = d.slope[a], apart = -1.0, rise = 0.0;
+        if (slope >= 0) break;
         int b = a + 1;
         while (b < n && d.slope[b] < slope + BEAM) ++b;
         if (b == n || d.slope[b] - slope <= FAR_APART) continue;
