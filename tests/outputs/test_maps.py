@@ -22,6 +22,7 @@ from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff
 from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps.relief import area_text
 from tests.mapping.maps import plane, write_plane_map
 
 EAST, NORTH, UP = 500_000.0, 5_400_000.0, 250.0
@@ -203,6 +204,7 @@ from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
 from roadbed.outputs.maps import export_map
 from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps.relief import area_text
 done = export_map(MapReader(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
 # What getrusage says counts the memory of the process that started this one too.
 peak = int(re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1]) / 1024
@@ -222,3 +224,7 @@ def test_a_square_kilometre_is_exported_in_less_than_300_mb(tmp_path):
         "laz",
         "nav2",
     }
+
+
+def test_a_small_map_is_not_called_empty():
+    assert [area_text(area) for area in (408, 9999, 10_000, 123_456)] == ["408 m²", "9999 m²", "1.0 ha", "12.3 ha"]

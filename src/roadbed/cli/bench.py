@@ -89,8 +89,8 @@ def agreement(
         raise _no_accelerator()
     total = len(scans) if hasattr(scans, "__len__") else None
     rows = list(progress(agreement_rows(scans, load_settings(config, preset), place), "comparing", total))
-    used = f"{place.device.name}, {place.device.driver}"
-    out = report("agreement", rows, backend=backend, device=used, preset=str(config or preset or PresetName.default), source=source, **summary(rows))
+    used, settings = f"{place.device.name}, {place.device.driver}", str(config or preset or PresetName.default)
+    out = report("agreement", rows, backend=backend, device=used, preset=settings, source=source, **summary(rows))
     shown = {**out, "rows": rows if as_json else rows[:: max(1, len(rows) // 10)]}
     show(shown, tuple(rows[0]), as_json)
     if not as_json:

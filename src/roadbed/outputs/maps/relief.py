@@ -48,9 +48,14 @@ def save_relief(path: Path, stored: MapReader) -> None:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     draw_relief(axes, grid, surface)
-    axes.set_title(f"{np.isfinite(surface[0]).sum() * grid.spacing**2 / 1e4:.1f} ha of ground", loc="left")
+    axes.set_title(f"{area_text(np.isfinite(surface[0]).sum() * grid.spacing**2)} of ground", loc="left")
     with atomic_write(path) as file:
         figure.savefig(file, format="png")
+
+
+def area_text(square_metres: float) -> str:
+    """An area in hectares, below one in square metres."""
+    return f"{square_metres / 1e4:.1f} ha" if square_metres >= 1e4 else f"{square_metres:.0f} m\N{SUPERSCRIPT TWO}"
 
 
 def draw_relief(axes: Axes, grid: Grid, surface: Float32) -> None:
