@@ -317,28 +317,68 @@ def test_one_end_of_a_truck_is_the_truck(aside, found_again):
     assert (later == first) == found_again
 
 
-def test_velocity_and_acceleration_are_kalmans():
+@pytest.mark.parametrize(
+    ("length", "said", "jerk", "memory", "place"),
+    [
+        (2.0, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None),
+        (0.6, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None),
+        (0.6, [(5, 1.3, 0.1), (7, 1.5, 0.2), (4, 1.1, -0.2), (6, 1.2, 0.1)], 3.0, 0.3, 0.3),
+    ],
+    ids=["vehicle", "small but fast", "person"],
+)
+def test_velocity_and_acceleration_are_kalmans(length, said, jerk, memory, place):
     """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late,
-    and the better known the more cells say them."""
-    lag, dt, said = 0.2, 0.15, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)]
+    and the better known the more cells say them; of what may be a person the middle of its box, too."""
+    lag, dt = 0.2, 0.15
     spread = np.array([[0.05, 0.02], [0.02, 0.3]])
     tracker = make_tracker(lag=lag)
-    step, model = np.eye(4), np.hstack([np.eye(2), -lag * np.eye(2)])
-    step[:2, 2:], step[2:, 2:] = dt * np.eye(2), np.exp(-dt) * np.eye(2)
-    wander = np.diag([16 * dt**3 / 3] * 2 + [16 * dt] * 2)
-    state, covariance = np.array([*said[0][1:], 0.0, 0.0]), np.diag([0.0, 0.0, 1.5**2, 1.5**2])
-    covariance[:2, :2] = spread + np.eye(2) * 0.6**2 * 20 / 9
+    pair, none = np.eye(2), np.zeros((2, 2))
+    step = np.block(
+        [[pair, dt * pair, dt**2 / 2 * pair], [none, pair, dt * pair], [none, none, np.exp(-dt / memory) * pair]]
+    )
+    wander = np.diag([0.0] * 2 + [jerk**2 * dt**3 / 3] * 2 + [jerk**2 * dt] * 2)
+    covariance = np.diag([0.3**2] * 2 + [0.0] * 2 + [1.5**2] * 2)
+    covariance[2:4, 2:4] = spread + pair * 0.6**2 * 20 / said[0][0]
+    state = np.array([0.0, 0.0, *said[0][1:], 0.0, 0.0])
     for k, (cells, *velocity) in enumerate(said):
-        noise = spread + np.eye(2) * 0.6**2 * 20 / cells
-        record = (cells, 0, 4, 0.5 * k, 0.0, 0.0, 2.0, 1.0, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
+        x, y = 0.18 * k, 0.02 * k * k
+        record = (cells, 0, 4, x, y, 0.0, length, 0.4, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
         (found,) = objects_of(tracker, [record], dt * k)
         if k:
             state, covariance = step @ state, step @ covariance @ step.T + wander
-            gain = covariance @ model.T @ np.linalg.inv(model @ covariance @ model.T + noise)
-            state, kept = state + gain @ (velocity - model @ state), np.eye(4) - gain @ model
-            covariance = kept @ covariance @ kept.T + gain @ noise @ gain.T
-        np.testing.assert_allclose([*found.velocity, *found.acceleration], state, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(found.velocity_covariance, covariance[:2, :2], rtol=1e-9)
+            said_late = np.hstack([none, pair, -lag * pair]), spread + pair * 0.6**2 * 20 / cells, velocity
+            seen_here = np.hstack([pair, none, none]), pair * (place or 0.0) ** 2, (x, y)
+            for model, noise, value in [said_late, seen_here] if place else [said_late]:
+                gain = covariance @ model.T @ np.linalg.inv(model @ covariance @ model.T + noise)
+                state, kept = state + gain @ (value - model @ state), np.eye(6) - gain @ model
+                covariance = kept @ covariance @ kept.T + gain @ noise @ gain.T
+        np.testing.assert_allclose([*found.velocity, *found.acceleration], state[2:], rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found.velocity_covariance, covariance[2:4, 2:4], rtol=1e-9)
+
+
+def test_places_correct_the_velocity_that_cells_say_of_a_person():
+    """Far away cells are too slow. Where the box is tells more, also from axes that drive and turn."""
+    tracker, T_world_before = make_tracker(), Pose.identity()
+    for k in range(30):
+        T_world_now = Pose.from_euler(1.0 * k, 0.05 * k * k, yaw=0.06 * k)
+        tracker.move(T_world_before.inverse() @ T_world_now)
+        T_world_before = T_world_now
+        x, y, _ = T_world_now.inverse() @ np.array([20.0 + 0.14 * k, 5.0, 0.0])
+        turn = T_world_now.rotation[:2, :2].T
+        slow = (6, 0, 4, x, y, 0.0, 0.5, 0.5, *(turn @ [1.15, 0.0]), 0.02, 0.0, 0.02)
+        (person,) = objects_of(tracker, [slow], 0.1 * k)
+    assert person.id == 1
+    np.testing.assert_allclose(turn.T @ person.velocity, [1.4, 0.0], atol=0.12)
+
+
+@pytest.mark.parametrize(("speed", "found_again"), [(1.1, False), (6.0, True)])
+def test_what_moves_otherwise_is_another_object(speed, found_again):
+    """A person who steps out where a vehicle is expected, which has not been seen for a second."""
+    tracker = make_tracker()
+    for k in range(4):
+        (first,) = objects_of(tracker, [cluster(0.7 * k, 0, 7, 0)], 0.1 * k)
+    (later,) = objects_of(tracker, [cluster(0.7 * 15, 0.5, speed, 0)], 1.5)
+    assert (later.id == first.id) == found_again
 
 
 def test_what_the_cells_say_late_is_put_right():

@@ -31,8 +31,8 @@ TRACK = np.dtype(
         ("seen_width", np.float64),  # m across the heading
         ("length", np.float64),  # m, with the sides that were never seen
         ("width", np.float64),
-        ("state", np.float64, 4),  # vx, vy in m/s, ax, ay in m/s^2
-        ("covariance", np.float64, (4, 4)),
+        ("state", np.float64, 6),  # x, y of the visible part in m, vx, vy in m/s, ax, ay in m/s^2
+        ("covariance", np.float64, (6, 6)),
     ]
 )
 Tracks = NDArray[np.void]  # of TRACK
@@ -80,7 +80,7 @@ class TrackedObject:
         """The object of a TRACK record, at the time it was last seen."""
         fields: Any = track.item()
         number, cells, born, seen, odds, x, y, heading, _, _, length, width, state, covariance = fields
-        vx, vy, ax, ay = state.tolist()
+        _, _, vx, vy, ax, ay = state.tolist()
         speed2 = vx * vx + vy * vy
         return cls(
             id=number,
@@ -88,7 +88,7 @@ class TrackedObject:
             extent=np.array([length, width]),
             heading=heading,
             velocity=np.array([vx, vy]),
-            velocity_covariance=covariance[:2, :2].copy(),
+            velocity_covariance=covariance[2:4, 2:4].copy(),
             cells=cells,
             age=seen - born,
             existence=odds / (1 + odds),

@@ -310,7 +310,7 @@ def _merge_known(parts, points, known, time, keep, width):
 @merged()
 def _holds(track, cosine, sine, part, time):
     """Whether a part lies in the predicted box of an object, and moves as it does."""
-    vx, vy, since = track.state[0], track.state[1], time - track.seen
+    vx, vy, since = track.state[2], track.state[3], time - track.seen
     x, y = part.x - (track.x + vx * since), part.y - (track.y + vy * since)
     along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
     inside = along <= track.length / 2 + _BODY_MARGIN and across <= track.width / 2 + _BODY_MARGIN

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # mypy: ignore-errors
-"""The Kalman filter of a track: existence odds; velocity and acceleration from the delayed velocities of cells.
+"""The Kalman filter of a track: existence odds; position, velocity and acceleration.
 
-A track dies when it was not seen for `keep` seconds, or when its odds are too low.
+It measures the delayed velocities of cells, and of what is as small and slow as a person the middle of its box. The box
+of a vehicle says less: its middle moves as other sides come into view. A track dies when it was not seen for `keep`
+seconds, or when its odds are too low.
 """
 
 import math
@@ -10,10 +12,14 @@ import math
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged
+from roadbed.kernels.numeric import max
 
+_PERSON_SIZE, _PERSON_SPEED = 1.0, 3.0  # m and m/s, at most
+_PLACE_DEVIATION = 0.3  # m, of the middle of a person's box; errors of successive frames are alike
 _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its velocity when it is first seen
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
 _ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
+_PERSON_JERK, _PERSON_ACCELERATION_MEMORY = 3.0, 0.3  # people change their velocity within a step or two
 _UNSEEN_FADE = 0.5  # s in which the odds fall by a factor of e while the object is not seen
 _LEAST_ODDS = 0.02
 
@@ -32,55 +38,90 @@ def odds_at(track, time):
 def start(track, detection, velocity_variance):
     """State of an object that is seen for the first time."""
     state, covariance = track.state, track.covariance
-    for i in range(4):
+    for i in range(2, 6):
         state[i] = 0.0
-        for j in range(4):
+        for j in range(2, 6):
             covariance[i, j] = 0.0
-        covariance[i, i] = velocity_variance if i < 2 else _START_ACCELERATION**2
-    state[0], state[1] = detection.vx, detection.vy
-    covariance[0, 0] += detection.xx
-    covariance[1, 1] += detection.yy
-    covariance[0, 1] = covariance[1, 0] = detection.xy
+        covariance[i, i] = velocity_variance if i < 4 else _START_ACCELERATION**2
+    state[2], state[3] = detection.vx, detection.vy
+    covariance[2, 2] += detection.xx
+    covariance[3, 3] += detection.yy
+    covariance[2, 3] = covariance[3, 2] = detection.xy
+    _place(state, covariance, detection)
+
+
+@inner(error_model="numpy")
+def _place(state, covariance, detection):
+    """The position is that of the detection, whatever it was before."""
+    state[0], state[1] = detection.x, detection.y
+    for i in range(2):
+        for j in range(6):
+            covariance[i, j] = covariance[j, i] = 0.0
+        covariance[i, i] = _PLACE_DEVIATION**2
+
+
+@inlined(error_model="numpy")
+def _is_person(track):
+    """Whether it may be one: as small and as slow."""
+    slow = math.hypot(track.state[2], track.state[3]) <= _PERSON_SPEED
+    return slow and max(track.seen_length, track.seen_width) <= _PERSON_SIZE
 
 
 @inner(error_model="numpy")
 def predict(track, dt):
-    """Velocities change by the acceleration, which decays."""
-    fade = math.exp(-dt / _ACCELERATION_MEMORY)
+    """Positions change by the velocity, velocities by the acceleration, which decays."""
+    person = _is_person(track)
+    jerk = _PERSON_JERK if person else _JERK
+    fade = math.exp(-dt / (_PERSON_ACCELERATION_MEMORY if person else _ACCELERATION_MEMORY))
     state, covariance = track.state, track.covariance
     for i in range(2):
-        a = i + 2
-        state[i] += dt * state[a]
+        v, a = i + 2, i + 4
+        state[i] += dt * (state[v] + dt / 2 * state[a])
+        state[v] += dt * state[a]
         state[a] *= fade
-        for j in range(4):  # the rows of step P step^T, and its columns below
-            covariance[i, j] += dt * covariance[a, j]
+        for j in range(6):  # the rows of step P step^T, and its columns below
+            covariance[i, j] += dt * (covariance[v, j] + dt / 2 * covariance[a, j])
+            covariance[v, j] += dt * covariance[a, j]
             covariance[a, j] *= fade
     for i in range(2):
-        a = i + 2
-        for j in range(4):
-            covariance[j, i] += dt * covariance[j, a]
+        v, a = i + 2, i + 4
+        for j in range(6):
+            covariance[j, i] += dt * (covariance[j, v] + dt / 2 * covariance[j, a])
+            covariance[j, v] += dt * covariance[j, a]
             covariance[j, a] *= fade
-        covariance[i, i] += _JERK**2 * dt * dt * dt / 3
-        covariance[a, a] += _JERK**2 * dt
+        covariance[v, v] += jerk**2 * dt * dt * dt / 3
+        covariance[a, a] += jerk**2 * dt
 
 
 @inner(error_model="numpy")
 def measure(track, detection, velocity_variance, lag):
     """Cells measure the velocity of `lag` seconds ago: particles need that long to follow a change."""
     state, covariance = track.state, track.covariance
-    late, gain = np.empty((4, 2)), np.empty((4, 2))
-    for i in range(4):
-        for j in range(2):
-            late[i, j] = covariance[i, j] - lag * covariance[i, j + 2]  # P H^T, of H = (1, -lag)
-    xx = late[0, 0] - lag * late[2, 0] + detection.xx + velocity_variance
-    xy = late[0, 1] - lag * late[2, 1] + detection.xy
-    yy = late[1, 1] - lag * late[3, 1] + detection.yy + velocity_variance
+    xx, yy = detection.xx + velocity_variance, detection.yy + velocity_variance
+    _correct(state, covariance, 2, lag, detection.vx, detection.vy, xx, detection.xy, yy)
+    if _is_person(track):
+        variance = _PLACE_DEVIATION**2
+        _correct(state, covariance, 0, 0.0, detection.x, detection.y, variance, 0.0, variance)
+    else:
+        _place(state, covariance, detection)
+
+
+@inner(error_model="numpy")
+def _correct(state, covariance, first, lag, x, y, xx, xy, yy):
+    """By a measurement (x, y) with a covariance: of two elements of the state, less `lag` times their derivatives."""
+    late, gain = np.empty((6, 2)), np.empty((6, 2))
+    for i in range(6):
+        for j in range(2):  # P H^T
+            late[i, j] = covariance[i, first + j] - lag * covariance[i, first + j + 2]
+    xx += late[first, 0] - lag * late[first + 2, 0]
+    xy += late[first, 1] - lag * late[first + 2, 1]
+    yy += late[first + 1, 1] - lag * late[first + 3, 1]
     determinant = xx * yy - xy * xy
-    x = detection.vx - state[0] + lag * state[2]
-    y = detection.vy - state[1] + lag * state[3]
-    for i in range(4):
+    x -= state[first] - lag * state[first + 2]
+    y -= state[first + 1] - lag * state[first + 3]
+    for i in range(6):
         gain[i, 0] = (late[i, 0] * yy - late[i, 1] * xy) / determinant
         gain[i, 1] = (late[i, 1] * xx - late[i, 0] * xy) / determinant
         state[i] += gain[i, 0] * x + gain[i, 1] * y
-        for j in range(4):
+        for j in range(6):
             covariance[i, j] -= gain[i, 0] * late[j, 0] + gain[i, 1] * late[j, 1]

@@ -65,9 +65,10 @@ class ObjectTracker:
         places = np.stack([tracks["x"], tracks["y"]], axis=1) - T_before_now.translation[:2]
         tracks["x"], tracks["y"] = (places @ turn).T
         tracks["heading"] -= T_before_now.yaw
-        both = np.kron(np.eye(2), turn)  # velocity and acceleration
-        tracks["state"] = tracks["state"] @ both
-        tracks["covariance"] = both.T @ tracks["covariance"] @ both
+        turns = np.kron(np.eye(3), turn)  # of position, velocity and acceleration
+        tracks["state"][:, :2] -= T_before_now.translation[:2]
+        tracks["state"] = tracks["state"] @ turns
+        tracks["covariance"] = turns.T @ tracks["covariance"] @ turns
 
     def update(self, clusters: Clusters, time: float, viewpoint: tuple[float, float] = (math.nan, math.nan)) -> Tracks:
         """The objects of this frame, seen from `viewpoint`; a cluster continues the nearest object within the gate."""

@@ -82,16 +82,18 @@ def _cost(track, detection, time, gate):
     """Metres from the prediction, plus the cost of a different velocity; infinite outside the gate.
 
     The gate counts from the larger of both boxes: a detection may be one end of an object, or show more than its track.
+    What moves otherwise has not come from where the object was last seen.
     """
-    vx, vy, since = track.state[0], track.state[1], time - track.seen
+    vx, vy, since = track.state[2], track.state[3], time - track.seen
     x, y = detection.x - track.x - vx * since, detection.y - track.y - vy * since
     cosine, sine = math.cos(track.heading), math.sin(track.heading)
     length, width = _along_heading(track.heading, detection.heading, detection.length, detection.width)
     ahead = max(abs(cosine * x + sine * y) - max(track.length, length) / 2, 0.0)
     aside = max(abs(cosine * y - sine * x) - max(track.width, width) / 2, 0.0)
-    if math.hypot(ahead, aside) > gate + _DRIFT * since:
+    change = math.hypot(vx - detection.vx, vy - detection.vy)
+    if max(math.hypot(ahead, aside), change * since) > gate + _DRIFT * since:
         return np.inf
-    return math.hypot(x, y) + _VELOCITY_COST * math.hypot(vx - detection.vx, vy - detection.vy)
+    return math.hypot(x, y) + _VELOCITY_COST * change
 
 
 @inlined(error_model="numpy")
@@ -125,7 +127,7 @@ def _update_track(track, detection, moment, rule):
     track.seen_length, track.seen_width = along, across
     track.x, track.y, track.heading = detection.x, detection.y, detection.heading
     if not math.isnan(moment.x):
-        if math.hypot(track.state[0], track.state[1]) >= _DRIVES:
+        if math.hypot(track.state[2], track.state[3]) >= _DRIVES:
             if _NARROWEST_FACE <= across <= _WIDEST_FACE:
                 along = max(along, rule.vehicle_length)
             elif along >= _FLANK:
