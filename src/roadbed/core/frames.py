@@ -336,7 +336,7 @@ class OccupancyFrame(Drawable):
     time: float  # s
     static: Float32  # probability of a static object
     dynamic: Float32  # probability of a moving object
-    free: Float32  # probability of free space
+    free: Float32  # probability of free space; 0 where a tracked object hides it
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
     moving: NDArray[np.bool_]  # cells that move with high confidence
