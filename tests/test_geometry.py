@@ -77,6 +77,11 @@ def test_only_points_of_three_numbers_are_mapped(points):
         Pose.identity() @ points
 
 
+def test_left_handed_axes_are_called_so(poses):
+    with pytest.raises(InputError, match="the 3x3 part mirrors, expected a rotation: are the axes left-handed"):
+        Pose.from_matrix(np.diag([1.0, -1, 1, 1]) @ poses[0].matrix)
+
+
 def test_what_holds_no_numbers_is_no_pose():
     with pytest.raises(InputError, match="expected numbers, found str"):
         Pose.from_matrix("poses.txt")

@@ -7,7 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation, Slerp
 
+import roadbed
 from roadbed.core.errors import InputError
+from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.sources.poses import interpolate, make_trajectory, read_poses, read_times
 
@@ -103,3 +105,21 @@ def test_times_of_another_length_are_refused(tmp_path):
     (tmp_path / "times.txt").write_text("0.0\n0.1\n")
     with pytest.raises(InputError, match="times: found 2, expected 3"):
         read_times(tmp_path / "times.txt", 3)
+
+
+def test_a_scan_far_from_every_pose_says_so():
+    trajectory = make_trajectory([Pose.identity(), Pose.identity()], [10.0, 10.1], "poses.tum")
+    near, far = (Scan(np.eye(3), time=time, diagnostics=("other",)) for time in (10.05, 12.0))
+    assert trajectory.place(near, 0, 2).diagnostics == ("other",)
+    placed = trajectory.place(far, 1, 2)
+    assert placed.T_world_sensor is None
+    assert placed.diagnostics == ("other", "no pose near its time in poses.tum: 10.000 to 10.100 s")
+
+
+def test_poses_of_another_clock_than_the_scans_are_refused(tmp_path):
+    for name in ("0.npy", "1.npy"):
+        np.save(tmp_path / name, np.eye(3))
+    (tmp_path / "tum").write_text("0 0 0 0 0 0 0 1\n0.1 0 0 0 0 0 0 1\n")
+    (tmp_path / "times").write_text("1700000000.0\n1700000000.1\n")
+    with pytest.raises(InputError, match="expected the clock of the scans, 1700000000"):
+        roadbed.open(tmp_path, poses=tmp_path / "tum", times=tmp_path / "times")

@@ -51,7 +51,9 @@ class Pose:
         if (distance := np.abs(translation).max()) > FARTHEST_M:
             raise InputError(f"pose: expected a place within {FARTHEST_M:g} m of the origin, found {distance:g} m")
         deviation = float(np.abs(rotation @ rotation.T - np.eye(3)).max())
-        if not deviation <= 1e-3 or np.linalg.det(rotation) < 0:
+        if deviation <= 1e-3 and np.linalg.det(rotation) < 0:
+            raise InputError("pose: the 3x3 part mirrors, expected a rotation: are the axes left-handed?")
+        if not deviation <= 1e-3:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
         self.numbers: tuple[float, ...] = (*rotation.ravel().tolist(), *translation.tolist())
         self._rotation: Float64 | None = None

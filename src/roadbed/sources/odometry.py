@@ -17,35 +17,27 @@ ESTIMATED, NO_POSES = "kiss-icp", "none"
 
 
 class WithPoses(WrappedSource):
-    """Poses of the sensor by another rule: `pose_of(scan, index)`."""
+    """Poses of the sensor by another rule: `place(scan, index)`."""
 
-    def __init__(self, source: Source, pose_of: Callable[[Scan, int], Pose | None]) -> None:
+    def __init__(self, source: Source, place: Callable[[Scan, int], Scan]) -> None:
         super().__init__(source)
-        self._pose_of = pose_of
+        self._place = place
 
     def __getitem__(self, index: int) -> Scan:
-        return self._posed(self.source[index], index)
+        return self._place(self.source[index], index)
 
     def __iter__(self) -> Iterator[Scan]:
-        return (self._posed(scan, index) for index, scan in enumerate(self.source))
-
-    def _posed(self, scan: Scan, index: int) -> Scan:
-        return replace(scan, T_world_sensor=self._pose_of(scan, index))
+        return (self._place(scan, index) for index, scan in enumerate(self.source))
 
 
 def _with_trajectory(source: Source, trajectory: Trajectory) -> Source:
     """Poses from a file: by time where file and scans have times, else one per scan."""
-    count, times = len(source), trajectory.times
+    count = len(source)
     trajectory.check_count(count)
-    stamps = [source[0].time, source[count - 1].time] if count else []
-    if times is not None and stamps and None not in stamps:
-        first, last = (float(stamp or 0.0) for stamp in stamps)
-        if last < times[0] - 1 or first > times[-1] + 1:
-            raise InputError(
-                f"{trajectory.where}: times {times[0]:.3f} to {times[-1]:.3f} s, "
-                f"expected the clock of the scans, {first:.3f} to {last:.3f} s"
-            )
-    posed = WithPoses(source, lambda scan, index: trajectory.of_scan(index, count, scan.time))
+    first, last = (source[0].time, source[count - 1].time) if count else (None, None)
+    if first is not None and last is not None:
+        trajectory.check_clock(first, last)
+    posed = WithPoses(source, lambda scan, index: trajectory.place(scan, index, count))
     posed.sequential = True
     return posed
 
@@ -56,7 +48,7 @@ class WithKissIcp(WithPoses):
     def __init__(self, source: Source) -> None:
         from roadbed.odometry.kiss import KissOdometry
 
-        super().__init__(source, self._pose)
+        super().__init__(source, lambda scan, index: replace(scan, T_world_sensor=self._pose(scan, index)))
         self._odometry, self._poses = KissOdometry(), []  # type: ignore[var-annotated]
         self.sequential = True
 
@@ -109,7 +101,7 @@ def with_odometry(source: Source, name: str | None) -> Source:
     if name is None:
         return source
     if name == NO_POSES:
-        return WithPoses(source, lambda scan, index: None)
+        return WithPoses(source, lambda scan, index: replace(scan, T_world_sensor=None))
     if name == ESTIMATED:
         return WithKissIcp(source)
     if not Path(name).is_file():

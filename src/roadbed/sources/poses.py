@@ -3,7 +3,7 @@
 
 from array import array
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError, errors_at
+from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, interpolate
 from roadbed.io.files import read_text
 
@@ -45,6 +46,22 @@ class Trajectory:
                 f"{self.where}: poses: found {len(self)}, expected {scans} (one per scan, as the scans have no times)"
             )
         return self.poses[index]
+
+    def place(self, scan: Scan, index: int, scans: int) -> Scan:
+        """Scan `index` of `scans` with its pose; it says where there is none near its time."""
+        pose = self.of_scan(index, scans, scan.time)
+        notes = scan.diagnostics
+        if pose is None and self.times is not None:
+            notes += (f"no pose near its time in {self.where}: {self.times[0]:.3f} to {self.times[-1]:.3f} s",)
+        return replace(scan, T_world_sensor=pose, diagnostics=notes)
+
+    def check_clock(self, first: float, last: float) -> None:
+        """Times of poses and of scans, `first` to `last`, must overlap, as they are of one clock."""
+        if self.times is not None and (last < self.times[0] - 1 or first > self.times[-1] + 1):
+            raise InputError(
+                f"{self.where}: times {self.times[0]:.3f} to {self.times[-1]:.3f} s, "
+                f"expected the clock of the scans, {first:.3f} to {last:.3f} s"
+            )
 
     def at(self, time: float) -> Pose | None:
         """Interpolated pose at `time`; None where no pose is near enough."""

@@ -102,8 +102,10 @@ class RosbagSource(Source):
     def _placed(self, index: int, found: tuple[int, Scan]) -> Scan:
         scan = found[1]
         trajectory = self._trajectory(scan.sensor)
-        pose = None if trajectory is None else trajectory.of_scan(index, len(self), scan.time)
         shift = scan.T_world_sensor  # of map coordinates
+        if trajectory is not None:
+            scan = trajectory.place(scan, index, len(self))
+        pose = None if trajectory is None else scan.T_world_sensor
         if shift is not None:
             pose = shift if pose is None else pose @ shift
         mounting = self._transforms.mounting(scan.sensor)

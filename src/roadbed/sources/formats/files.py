@@ -49,6 +49,8 @@ class FileSource(Source):
         self.trajectory: Trajectory | None = None if poses is None else read_poses(poses)
         if self.trajectory is not None:
             self.trajectory.check_count(len(self.files))
+            if self.times is not None:
+                self.trajectory.check_clock(*self.times[[0, -1]])
 
     def poses_file(self, folder: Path) -> Path | None:
         return file_in(folder, "poses.txt")
@@ -85,17 +87,18 @@ class FileSource(Source):
         except MemoryError:
             raise too_large(path) from None
         time = scan.time if self.times is None else float(self.times[index])
-        pose = scan.T_world_sensor
-        if self.trajectory is None:
-            if pose is None and self.sequential:
-                pose = Pose.identity()
-        else:
-            _check_sensor_frame(path, pose)
-            pose = self.trajectory.of_scan(index, len(self), time)
-            if time is None and self.trajectory.times is not None:
-                time = float(self.trajectory.times[index])
         has_origin = scan.has_origin if self._has_origin is None else self._has_origin
-        return replace(scan, name=scan_name(path), time=time, T_world_sensor=pose, has_origin=has_origin)
+        pose = scan.T_world_sensor
+        if self.trajectory is None and pose is None and self.sequential:
+            pose = Pose.identity()
+        scan = replace(scan, name=scan_name(path), time=time, T_world_sensor=pose, has_origin=has_origin)
+        if self.trajectory is None:
+            return scan
+        _check_sensor_frame(path, pose)
+        scan = self.trajectory.place(scan, index, len(self))
+        if time is None and self.trajectory.times is not None:
+            scan = scan.at(scan.T_world_sensor, float(self.trajectory.times[index]))
+        return scan
 
 
 def _check_sensor_frame(path: Path, pose: Pose | None) -> None:

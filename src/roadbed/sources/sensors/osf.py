@@ -76,8 +76,8 @@ class OsfSource(Source):
             self._check(message.chunk)
             scan, pose = self._scan(message, f"{self.file.stem}_{index:06d}")
         if self.trajectory is not None:
-            pose = self.trajectory.of_scan(index, len(self), scan.time)
-        elif pose is None and self.sequential:
+            return self.trajectory.place(scan, index, len(self))
+        if pose is None and self.sequential:
             pose = Pose.identity()
         return replace(scan, T_world_sensor=pose)
 

@@ -74,8 +74,8 @@ class PcapSource(Source):
         return {"brand": f"{self._brand} {model}".strip()}
 
     def _placed(self, index: int, scan: Scan) -> Scan:
-        pose = None if self.trajectory is None else self.trajectory.of_scan(index, len(self), scan.time)
-        return replace(scan, name=f"{self.file.stem}_{index:06d}", T_world_sensor=pose)
+        scan = replace(scan, name=f"{self.file.stem}_{index:06d}")
+        return scan if self.trajectory is None else self.trajectory.place(scan, index, len(self))
 
     @cached_property
     def _brand(self) -> str:
