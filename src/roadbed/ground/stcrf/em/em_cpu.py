@@ -147,10 +147,10 @@ def _m_step(data, rows, share, spacing, out, lo, hi):
 
 @merged()
 def _lean_on_own(data, expected, weight, out, lo, hi):
-    """P, X <- data + weight * neighbours where a steep node is expected."""
+    """P, X <- data + weight * neighbours where a steep node is expected and has points of its own."""
     for c in range(U(lo), U(hi), STEP):
         sx, sy = load(expected, (1, c)), load(expected, (2, c))
-        is_steep = sx * sx + sy * sy > model.STEEP_SLOPE * model.STEEP_SLOPE
+        is_steep = (sx * sx + sy * sy > model.STEEP_SLOPE * model.STEEP_SLOPE) & (load(data, (0, c)) > model.STEEP_POINTS)
         for k in range(9):
             own, all_ = load(data, (k, c)), load(out, (k, c))
             store(out, (k, c), where(is_steep, own + (all_ - own) * weight, all_))

@@ -104,7 +104,7 @@ FUNCTION void read_row(GLOBAL const float4 *state, int row, int column, Row *out
 #undef SET_ROW
 }
 
-// Adds `share` of the neighbours in the row itself and in the rows before and after.
+// Adds `share` of each neighbour in the row itself and in the rows before and after.
 FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *here, const Row *north_row, float8 share) {
     const EightInformation *south = &south_row->next_rows, *north = &north_row->next_rows;
     float8 lever = share * SPACING;
@@ -178,9 +178,11 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             Row *south = &rows[(row + 2) % 3][block], *here = &rows[row % 3][block], *north = &rows[(row + 1) % 3][block];
             read_row(from, row + 1, column, north);
             EightInformation sum = EIGHT_NODES_AT(data);
-            float8 shares = 0.0f;
-            for (int k = 0; k < 8; ++k) ((float *)&shares)[k] = share_of(level[k], up);
-            add_rows(&sum, south, here, north, shares);
+            float8 share = BETA / NEIGHBOURS;
+#ifdef SLOPE_UP
+            for (int k = 0; k < 8 && up == SLOPE_UP; ++k) ((float *)&share)[k] *= neighbours_count(level[k], data[3 * k].x);
+#endif
+            add_rows(&sum, south, here, north, share);
             if (gamma > 0.0f) {
                 EightInformation before = information_along(prior, row, column);
 #define ADD(n) sum.n += gamma * before.n;
