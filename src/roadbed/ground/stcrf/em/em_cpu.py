@@ -150,10 +150,11 @@ def _lean_on_own(data, expected, weight, out, lo, hi):
     """P, X <- data + weight * neighbours where a steep node is expected and has points of its own."""
     for c in range(U(lo), U(hi), STEP):
         sx, sy = load(expected, (1, c)), load(expected, (2, c))
-        is_steep = (sx * sx + sy * sy > model.STEEP_SLOPE * model.STEEP_SLOPE) & (load(data, (0, c)) > model.STEEP_POINTS)
+        is_steep = sx * sx + sy * sy > model.STEEP_SLOPE * model.STEEP_SLOPE
+        leans = is_steep & (load(data, (0, c)) > model.STEEP_POINTS)
         for k in range(9):
             own, all_ = load(data, (k, c)), load(out, (k, c))
-            store(out, (k, c), where(is_steep, own + (all_ - own) * weight, all_))
+            store(out, (k, c), where(leans, own + (all_ - own) * weight, all_))
 
 
 @merged()
