@@ -8,10 +8,19 @@
 // work-items of a node share its neighbours and points and add up their sums. A work-group serves one class; the nodes of
 // the last three classes are in lists.
 
-// Adds beta / |N| of each neighbour, shared among `lanes` work-items, and gamma of the previous frame. There are no
+// The weight of each neighbour. In the slope-aware start they count less where a steep node is expected.
+FUNCTION float share_of(float4 expected, float up) {
+#ifdef SLOPE_UP
+    float steepness = expected.y * expected.y + expected.z * expected.z;
+    if (up == SLOPE_UP && steepness > STEEP_SLOPE * STEEP_SLOPE) return STEEP_NEIGHBOURS * (BETA / NEIGHBOURS);
+#endif
+    return BETA / NEIGHBOURS;
+}
+
+// Adds `share` of each neighbour, divided among `lanes` work-items, and gamma of the previous frame. There are no
 // branches, so that all loads overlap: a neighbour outside of the lattice is the node itself with weight zero.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
-                             float gamma, int lane, int lanes) {
+                             float share, float gamma, int lane, int lanes) {
     int column = node % COLUMNS, row = node / COLUMNS;
     UNROLL for (int k = lane; k < 8; k += lanes) {
         int neighbour = k < 4 ? k : k + 1;
@@ -19,7 +28,7 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
         int counts = column + i >= 0 && column + i < COLUMNS && row + j >= 0 && row + j < ROWS;
         counts = counts && (NEIGHBOURS == 8 || i == 0 || j == 0);
         int other = counts ? node + j * COLUMNS + i : node;
-        add_transported(sum, load_information(from, other), i * SPACING, j * SPACING, counts ? BETA / NEIGHBOURS : 0.0f);
+        add_transported(sum, load_information(from, other), i * SPACING, j * SPACING, counts ? share : 0.0f);
     }
     if (gamma > 0.0f && lane == 0) add_transported(sum, load_information(prior, node), 0.0f, 0.0f, gamma);
 }
@@ -30,7 +39,7 @@ FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL
 // `even`: effective points of its own with which neighbours count half.
 FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *to, float even, int node) {
     Information sum = load_information(to, node), others = {0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f, 0.0f};
-    add_neighbours(&others, from, from, node, 0.0f, 0, 1);
+    add_neighbours(&others, from, from, node, BETA / NEIGHBOURS, 0.0f, 0, 1);
     float own = fmax(sum.p00 - others.p00, 0.0f);
     add_transported(&sum, others, 0.0f, 0.0f, even / (even + own) - 1.0f);
     return sum;
@@ -192,7 +201,7 @@ FUNCTION void update_node(GLOBAL const Frame *frame, int node, int skip, int lan
     float4 some[MORE_IN_FLIGHT];
     if (count > 0) read_some(points + segment.x, lane, lanes, count, in_flight, some);
     float4 plane = load_plane(from, node), level = expected[node];
-    add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
+    add_neighbours(&sum, from, prior, node, share_of(level, up), gamma, lane, lanes);
     float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes, in_flight);
     sum_over_lanes(&sum, lanes, scratch);
     if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);

@@ -99,7 +99,7 @@ FUNCTION float4 slope_start_plane(CoarseNode own, const float4 *own_points, cons
 FUNCTION Information iterated(CoarseNode own, const float4 *own_points, float4 *plane, int iterations, uint4 *messages,
                               uint number) {
     float4 expected = *plane;
-    float up = own.is_sloped ? SLOPE_UP : COARSE_UP;
+    float up = own.is_sloped ? SLOPE_UP : COARSE_UP, share = share_of(expected, up);
     int neighbour = own.lane < 4 ? own.lane : own.lane + 1, i = neighbour % 3 - 1, j = neighbour / 3 - 1;
     int column = own.column + i, row = own.row + j;
     int reads = column >= 0 && column < COLUMNS && row >= 0 && row < ROWS && (NEIGHBOURS == 8 || i == 0 || j == 0);
@@ -112,7 +112,7 @@ FUNCTION Information iterated(CoarseNode own, const float4 *own_points, float4 *
         sum = nothing;
         if (k > 0 && reads) {  // before the first iteration there is no information
             uint4 *other = messages + INFORMATION_OF(own.is_sloped, k - 1) + 3 * (row * COLUMNS + column);
-            add_transported(&sum, received_information(other, number + k), i * SPACING, j * SPACING, BETA / NEIGHBOURS);
+            add_transported(&sum, received_information(other, number + k), i * SPACING, j * SPACING, share);
         }
         add_data(&sum, data);
         sum_over_lanes(&sum, LANES, (float *)0);
