@@ -100,10 +100,11 @@ class Pose:
         m = _floats(matrix)
         if m.shape not in ((3, 4), (4, 4)):
             raise InputError(f"pose: expected a 3x4 or 4x4 matrix, found shape {m.shape}")
+        pose = cls(m[:3, :3], m[:3, 3])
         if np.abs(m[3:] - (0, 0, 0, 1)).max(initial=0) > 1e-3:
             last = " ".join(f"{value:g}" for value in m[3])
             raise InputError(f"pose: expected 0 0 0 1 as the last row, found {last}: is the matrix transposed?")
-        return cls(m[:3, :3], m[:3, 3])
+        return pose
 
     @classmethod
     def from_euler(
