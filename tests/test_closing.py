@@ -48,3 +48,17 @@ def test_an_error_inside_with_closes_too(scan):
         raise ZeroDivisionError
     with pytest.raises(DeviceError, match="this OccupancyFilter is closed"):
         occupancy(scan, roadbed.GroundFilter()(scan))
+
+
+def test_a_closed_filter_on_the_cpu_frees_its_arrays_without_a_collection(scan):
+    ground = roadbed.GroundFilter()
+    ground(scan)
+    engine = ground._method.engine
+    kept = [weakref.ref(one) for one in (ground._method, engine, engine._coarse)]
+    gc.disable()
+    try:
+        del engine
+        ground.close()
+        assert [one() for one in kept] == [None] * 3
+    finally:
+        gc.enable()

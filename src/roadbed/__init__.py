@@ -5,6 +5,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from roadbed.core.display import register_renderer
+from roadbed.core.memory import uncollected
 
 __version__ = "0.1.0"
 
@@ -72,7 +73,8 @@ def __getattr__(name: str) -> Any:
     if name not in _PUBLIC:
         raise AttributeError(f"module 'roadbed' has no attribute {name!r}")
     module, attribute = _PUBLIC[name].split(":")
-    value = getattr(import_module(module), attribute)
+    with uncollected():
+        value = getattr(import_module(module), attribute)
     globals()[name] = value
     return value
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line. Heavy imports live inside the commands, so that `--help` answers at once."""
 
+import atexit
+import gc
 import os
 import sys
 from typing import Annotated, NoReturn
@@ -65,6 +67,7 @@ def _roadbed(
 
 def main(app: typer.Typer = app) -> None:
     """Run a command. An error of the user ends in one line and status 2, an interrupt in status 130."""
+    atexit.register(gc.freeze)  # at its end the process frees its memory without a look for garbage
     for name in ("stdin", "stdout", "stderr"):  # a closed stream is None in Python
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115

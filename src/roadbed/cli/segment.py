@@ -48,6 +48,7 @@ def segment(
     in_parts = ground.backend.device.backend != "cpu" or settings.ground.method == "variance"
     timed_alone = in_parts and result.has_origin
     phases = ground.profile(scan) if timed_alone else result.timings
+    ground.close()  # its memory is used again for what is written
     for name, keep in (("ground", result.is_ground), ("nonground", ~result.is_ground)):
         height = {"height_above_ground": result.height_above_ground}
         write_pcd(folder.file(f"{name}.pcd"), scan, label=result.label, extra=height, keep=keep)

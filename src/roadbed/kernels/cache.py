@@ -14,7 +14,7 @@ import stat
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
@@ -88,9 +88,22 @@ def _read(file: str) -> tuple[bytes, tuple[str, ...]]:
     imported: set[str] = set()
     for module, names, plain in _IMPORT.findall(source.decode()):
         base = "/".join([str(_PACKAGE), *(module or plain).split(".")[1:]])
-        for path in (base, *(f"{base}/{name}" for name in re.findall(r"\w+", names))):
-            imported |= {one for one in (f"{path}.py", f"{path}/__init__.py") if os.path.isfile(one)}
+        folder, name = os.path.split(base)
+        imported |= _modules(folder, (name,)) | _modules(base, re.findall(r"\w+", names))
     return hashlib.sha256(source).digest(), tuple(imported - _NOT_IN_KERNELS)
+
+
+def _modules(folder: str, names: Sequence[str]) -> set[str]:
+    """The files of these modules and packages in a folder."""
+    present = _listed(folder)  # instead of a look at the disk for each name
+    files = {f"{folder}/{name}.py" for name in names if f"{name}.py" in present}
+    packages = [f"{folder}/{name}" for name in names if name in present]
+    return files | {f"{package}/__init__.py" for package in packages if "__init__.py" in _listed(package)}
+
+
+@cache
+def _listed(folder: str) -> frozenset[str]:
+    return frozenset(os.listdir(folder)) if os.path.isdir(folder) else frozenset()
 
 
 @cache

@@ -8,14 +8,17 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
 from numba.core import event
 
+from roadbed.core.memory import uncollected
 from roadbed.kernels.cache import is_cached
 
 _LOG = logging.getLogger("roadbed.compilation")
+_COMPILE, _LOCK = "numba:compile", "numba:compiler_lock"
 _INTERVAL = 4.0  # s between two lines on the screen
 _files: dict[str, str] = {}  # source file of every kernel that Python calls, by its full name
 _cached: set[str] = set()  # kernels that were found in Numba's cache: each look at it takes 0.1 ms
@@ -125,8 +128,35 @@ class KernelListener(event.Listener):
             act(name)
 
 
+class _Loading(event.Listener):
+    """Garbage collection waits while a thread loads kernels, and goes on where one is compiled: that makes garbage."""
+
+    def __init__(self) -> None:
+        self._of_thread = threading.local()
+
+    def on_start(self, event: Any) -> None:
+        mine = vars(self._of_thread)
+        if event.kind == _COMPILE:
+            mine.get("waits", ExitStack()).close()
+            return
+        mine["depth"] = mine.get("depth", 0) + 1
+        if mine["depth"] == 1:
+            mine["waits"] = ExitStack()
+            mine["waits"].enter_context(uncollected())
+
+    def on_end(self, event: Any) -> None:
+        mine = vars(self._of_thread)
+        if event.kind == _LOCK:
+            mine["depth"] -= 1
+            if not mine["depth"]:
+                mine["waits"].close()
+
+
 _progress = _Progress()
-event.register("numba:compile", KernelListener(_progress.begin, _progress.end))
+event.register(_COMPILE, KernelListener(_progress.begin, _progress.end))
+_loading = _Loading()
+event.register(_COMPILE, _loading)
+event.register(_LOCK, _loading)  # Numba holds it where it loads or compiles a kernel
 
 
 def watch(watcher: Watcher | None) -> Watcher | None:

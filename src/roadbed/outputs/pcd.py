@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
-from roadbed.io.atomic import write_file
+from roadbed.io.atomic import atomic_write
 
 
 def write_pcd(
@@ -25,12 +25,14 @@ def write_pcd(
     The sensor's pose goes into VIEWPOINT. A channel that label or extra also names is replaced by it.
     """
     columns = _columns(path, scan, label, extra)
-    if keep is not None:
-        columns = {name: values[np.asarray(keep)] for name, values in columns.items()}
-    table = np.empty(len(columns["x"]), [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
+    chosen = slice(None) if keep is None else np.asarray(keep)
+    count = len(columns["x"][chosen])
+    table = np.empty(count, [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
     for name, values in columns.items():
-        table[name] = values
-    write_file(path, _header(columns, len(table), scan.T_world_sensor) + table.tobytes())
+        table[name] = values[chosen]
+    with atomic_write(path) as file:  # a large scan is not copied again
+        file.write(_header(columns, count, scan.T_world_sensor))
+        file.write(table.data)
 
 
 def _columns(

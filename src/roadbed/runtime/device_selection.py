@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lists accelerators and opens the one that a stage runs on."""
 
+from __future__ import annotations
+
 import logging
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from roadbed.core.errors import ConfigError, DeviceError
 from roadbed.runtime import cuda_devices, opencl_devices
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
-from roadbed.runtime.cuda import CudaBackend
 from roadbed.runtime.device import Device
-from roadbed.runtime.opencl import OpenclBackend
 from roadbed.runtime.program import Program
+
+if TYPE_CHECKING:
+    from roadbed.runtime.cuda import CudaBackend
+    from roadbed.runtime.opencl import OpenclBackend
 
 _LOG = logging.getLogger("roadbed.devices")
 Programs = Callable[[Device], Iterable[Program]]  # the programs that a stage builds on a device
@@ -39,7 +44,9 @@ def shared_or_opened(
     """The backend that another stage opened, or one that is opened by its name."""
     if shared is None:
         return open_backend(name, device, programs)
-    if isinstance(shared, (CpuBackend, OpenclBackend, CudaBackend)):
+    if isinstance(shared, CpuBackend):
+        return shared
+    if isinstance(shared, _accelerators()):
         return shared
     raise ConfigError(f"backend: expected one that is open, found {shared!r}; by name: Config(backend='opencl')")
 
@@ -72,7 +79,16 @@ def open_backend(
 
 def open_device(device: Device) -> Backend:
     """Open a device with a queue of its own."""
-    return CudaBackend(device) if device.backend == "cuda" else OpenclBackend(device)
+    opencl, cuda = _accelerators()
+    return cuda(device) if device.backend == "cuda" else opencl(device)
+
+
+def _accelerators() -> tuple[type[OpenclBackend], type[CudaBackend]]:
+    """Imported where a device is opened: whoever computes on the CPU does not wait for them."""
+    from roadbed.runtime.cuda import CudaBackend
+    from roadbed.runtime.opencl import OpenclBackend
+
+    return OpenclBackend, CudaBackend
 
 
 def _first_working(candidates: Sequence[Device], programs: Programs) -> Backend | CpuBackend:

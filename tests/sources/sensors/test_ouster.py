@@ -165,7 +165,7 @@ def test_a_sensor_is_asked_at_port_80_unless_another_is_given(monkeypatch):
         asked.append((host, port))
         raise DeviceError("refused")
 
-    monkeypatch.setattr("roadbed.sources.sensors.udp.HTTPConnection", refuse)
+    monkeypatch.setattr("http.client.HTTPConnection", refuse)
     for place in ("ouster:127.0.0.1", "ouster:127.0.0.1:8080"):
         with pytest.raises(DeviceError, match="refused"):
             open_source(place)

@@ -2,11 +2,12 @@
 """The STCRF's engine on the CPU: buffers that are allocated once, and the Numba kernels that fill them."""
 
 import math
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 
 import numpy as np
 
 from roadbed.config import Config
+from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, Rolled, Turned, Unaligned, Vehicle
@@ -93,7 +94,9 @@ class StcrfCpu:
         self._point_chunks = np.zeros(CHUNKS + 1, np.int32)  # ranges of rows that hold about as many points
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
-        self._em_rules, self._surface_rules = cache(self._make_em_rules), lru_cache(4)(self._make_surface_rules)
+        # Of functions: bound methods would keep the arrays of a closed filter until garbage is collected.
+        self._em_rules = cache(partial(_make_em_rules, self.config))
+        self._surface_rules = lru_cache(4)(partial(_make_surface_rules, self.config))
         self._warm = self._single_thread = False  # this frame uses the prior, and is computed by this thread only
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._started: FrameInput
@@ -232,36 +235,6 @@ class StcrfCpu:
         fine = self._fine
         return float(known_share(points.active_nodes, points.length, fine.prior, fine.shape.columns, model.KNOWN_PRIOR))
 
-    def _make_em_rules(self, warm: bool, iterations: int) -> EmRules:
-        """Of the fine lattice, with a prior or without."""
-        stcrf, early = self.config.stcrf, self.config.uses("early_tolerance") and not warm
-        return em_rules(
-            stcrf,
-            iterations=iterations,
-            from_prior=warm,
-            gamma=F(stcrf.gamma if warm else 0),
-            sigma_up_early=F(model.EARLY_SIGMA_UP if early else stcrf.sigma_up),
-            sigma_up=F(stcrf.sigma_up),
-            pull=F(0),
-            height_information=F(height_weight(self.config)),
-            slope_information=F(model.SLOPE_WEIGHT),
-        )
-
-    def _make_surface_rules(self, warm: bool, base: float) -> SurfaceRules:
-        """With a prior or without; heights count from the base."""
-        stcrf = self.config.stcrf
-        return SurfaceRules(
-            seen_only=self.config.uses("seen_only"),
-            height_information=F(height_weight(self.config)),
-            slope_information=F(model.SLOPE_WEIGHT),
-            scale=F(stcrf.sigma_up**2),
-            disagreement=F(model.DISAGREEMENT_WEIGHT if self.config.uses("neighbour_disagreement") else 0),
-            gamma=F(stcrf.gamma if warm else 0),
-            spacing=F(stcrf.spacing),
-            largest_variance=F(stcrf.known_sigma**2),
-            base=F(base),
-        )
-
     def _label(self, points: SortedPoints, out: Outputs) -> None:
         """One label, ground probability c_j and height over the surface per input point."""
         rules, fine = self._rules, self._fine
@@ -380,3 +353,35 @@ class StcrfCpu:
         tilt = math.hypot(slope_x, slope_y)
         fits = share >= model.SMALLEST_FIT and abs(lift) <= model.LARGEST_LIFT and tilt <= model.LARGEST_TILT
         return Misalignment(lift, slope_x, slope_y, share, fits)
+
+
+def _make_em_rules(config: GroundConfig, warm: bool, iterations: int) -> EmRules:
+    """Of the fine lattice, with a prior or without."""
+    stcrf, early = config.stcrf, config.uses("early_tolerance") and not warm
+    return em_rules(
+        stcrf,
+        iterations=iterations,
+        from_prior=warm,
+        gamma=F(stcrf.gamma if warm else 0),
+        sigma_up_early=F(model.EARLY_SIGMA_UP if early else stcrf.sigma_up),
+        sigma_up=F(stcrf.sigma_up),
+        pull=F(0),
+        height_information=F(height_weight(config)),
+        slope_information=F(model.SLOPE_WEIGHT),
+    )
+
+
+def _make_surface_rules(config: GroundConfig, warm: bool, base: float) -> SurfaceRules:
+    """With a prior or without; heights count from the base."""
+    stcrf = config.stcrf
+    return SurfaceRules(
+        seen_only=config.uses("seen_only"),
+        height_information=F(height_weight(config)),
+        slope_information=F(model.SLOPE_WEIGHT),
+        scale=F(stcrf.sigma_up**2),
+        disagreement=F(model.DISAGREEMENT_WEIGHT if config.uses("neighbour_disagreement") else 0),
+        gamma=F(stcrf.gamma if warm else 0),
+        spacing=F(stcrf.spacing),
+        largest_variance=F(stcrf.known_sigma**2),
+        base=F(base),
+    )

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground as a spatio-temporal conditional random field (Rummelhard et al., IV 2017): one scan, step by step."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import groupby
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +20,6 @@ from roadbed.core.frames import Mounting, Moving, Scan
 from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
 from roadbed.ground.cloud.origin import why_no_origin
-from roadbed.ground.cloud.tiles import CloudGround, engine_config
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented, Started
@@ -29,9 +31,12 @@ from roadbed.ground.visibility.applies import applies_to, even_floor, tops_besid
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.mapping.information import SurfaceParameters
-from roadbed.mapping.tile_store import TileStore
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
+
+if TYPE_CHECKING:  # imported where they are used, so that a first result need not wait for them
+    from roadbed.ground.cloud.tiles import CloudGround
+    from roadbed.mapping.tile_store import TileStore
 
 
 @dataclass(eq=False)
@@ -102,6 +107,8 @@ class Stcrf:
 
     @cached_property
     def _clouds(self) -> CloudGround:
+        from roadbed.ground.cloud.tiles import CloudGround, engine_config
+
         config = engine_config(self.config)
         return CloudGround(config, _engine(config, self.backend, "host", None))
 
@@ -258,6 +265,8 @@ def _engine(
 def _long_term_map(config: Config, folder: str | Path | None) -> TileStore | None:
     if folder is None:
         return None
+    from roadbed.mapping.tile_store import TileStore
+
     time = config.ground.time
     if time.motion != "rolling":
         raise ConfigError(f"map_folder: a long-term map needs ground.time.motion = rolling, found {time.motion}")

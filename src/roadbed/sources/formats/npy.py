@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError, errors_at, foreign_errors
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import map_shift, near_origin
 from roadbed.io.arrays import check_numbers, read_array, read_arrays
-from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
+from roadbed.sources.fields import FAR_FROM_ORIGIN_M, class_numbers, scan_from_fields
 from roadbed.sources.formats.columns import KITTI, RAW_OPTIONS, SKIPPED, Layout, given_layout
 from roadbed.sources.formats.files import FileSource
 
@@ -56,12 +57,13 @@ def read_npz(path: str | Path) -> Scan:
     count = len(arrays["points"])
     prefixed = len(CHANNEL_PREFIX)
     classes = _per_point(arrays, "classes", count, path)
-    points, shift = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
+    columns = list(check_numbers(arrays["points"], f"{path}: points").T)
+    shift = map_shift(columns, FAR_FROM_ORIGIN_M)
     pose = _pose(arrays, "T_world_sensor", path)
     if shift is not None:
         pose = shift if pose is None else pose @ shift
     return Scan(
-        points,
+        near_origin(columns, shift),
         time=_number(arrays, "time", path),
         T_world_sensor=pose,
         T_vehicle_sensor=_pose(arrays, "T_vehicle_sensor", path),

@@ -10,7 +10,6 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from http.client import HTTPConnection, HTTPException
 from itertools import count, groupby
 from typing import Any, ClassVar
 
@@ -227,6 +226,8 @@ def _request_metadata(path: str, host: str, port: str) -> str:
     """Ask the sensor for its metadata."""
     if not host or (port and not port.isdecimal()) or host.isdecimal():
         raise InputError(f"{path}: expected ouster:HOST, or ouster:PORT?metadata=FILE")
+    from http.client import HTTPConnection, HTTPException  # with OpenSSL, which no other source needs
+
     connection = HTTPConnection(host, int(port or 80), timeout=_TIMEOUT_S)
     try:
         connection.request("GET", _METADATA)

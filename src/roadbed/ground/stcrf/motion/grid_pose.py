@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pose of the lattice, level around the vehicle along world or vehicle axes, and the motion of its prior."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import sub
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,9 @@ from roadbed.ground.engine import (
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.sizes import lattice_of
 from roadbed.mapping.best_estimate import BestEstimate
-from roadbed.mapping.tile_store import TileStore
+
+if TYPE_CHECKING:
+    from roadbed.mapping.tile_store import TileStore
 
 _HIGHEST_CLIMB = 4.0  # m above the base before a new base height is used, so that float32 stays exact
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The coarse start on the CPU: the EM on coarse nodes, from the surface of the last frame or from a level one."""
 
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 
@@ -37,7 +37,7 @@ class CoarseStart:
         shape = -(-fine.rows // self._ratio), -(-fine.columns // self._ratio)
         spacing = config.stcrf.spacing * self._ratio
         self._level, self._sloped = (Field(*shape, spacing, CHUNKS, VECTOR) for _ in range(2))
-        self._rules = cache(self._make_rules)
+        self._rules = cache(partial(_rules, config))
         self._slope_arrays = slope_arrays(*shape)
         self.low = np.zeros((fine.rows * fine.columns, low_side_of(config) ** 2, 3), F)
         x, y, z = np.zeros((3, self.low[..., 0].size + PAD * shape[0] * shape[1]), F)
@@ -92,18 +92,19 @@ class CoarseStart:
         count_explained(lowest, sloped.mean, shape, counts[2])
         take_better(counts, sums, sloped.posterior, sloped.mean, level.posterior, level.mean)
 
-    def _make_rules(self, iterations: int, sigma_up: float, steep_neighbours: float = 1.0) -> EmRules:
-        ratio = self._ratio
-        return em_rules(
-            self._config.stcrf,
-            iterations=iterations,
-            from_prior=False,
-            gamma=F(0),
-            sigma_up_early=F(sigma_up),
-            sigma_up=F(sigma_up),
-            steep_neighbours=F(steep_neighbours),
-            pull=F(model.PULL_WEIGHT if self._config.uses("pull_to_drops") else 0),
-            height_information=F(model.HEIGHT_WEIGHT),
-            # A coarse node has a longer lever arm, with which the information of its slope grows.
-            slope_information=F(model.SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1)),
-        )
+
+def _rules(config: GroundConfig, iterations: int, sigma_up: float, steep_neighbours: float = 1.0) -> EmRules:
+    ratio = ratio_of(config)
+    return em_rules(
+        config.stcrf,
+        iterations=iterations,
+        from_prior=False,
+        gamma=F(0),
+        sigma_up_early=F(sigma_up),
+        sigma_up=F(sigma_up),
+        steep_neighbours=F(steep_neighbours),
+        pull=F(model.PULL_WEIGHT if config.uses("pull_to_drops") else 0),
+        height_information=F(model.HEIGHT_WEIGHT),
+        # A coarse node has a longer lever arm, with which the information of its slope grows.
+        slope_information=F(model.SLOPE_WEIGHT * (ratio**2 / 4 if ratio > 1 else 1)),
+    )
