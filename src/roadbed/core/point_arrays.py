@@ -54,6 +54,7 @@ def map_shift(columns: Iterable[NDArray], far: float) -> Pose | None:
     return Pose(np.eye(3), shift) if shift.any() else None
 
 
+@np.errstate(over="ignore", invalid="ignore")  # of huge numbers
 def _middle(column: NDArray) -> float:
     finite = column[np.isfinite(column)]
     return float(np.median(finite)) if len(finite) else 0.0

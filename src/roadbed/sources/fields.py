@@ -115,7 +115,9 @@ def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
 
 
 def _find(fields: Mapping[str, NDArray], name: str) -> str | None:
-    """The field of this name in any case; CloudCompare writes `scalar_` in front of it."""
+    """The field of this name, else in any case; CloudCompare writes `scalar_` in front of it."""
+    if name in fields:
+        return name
     return next((key for key in fields if key.lower().removeprefix("scalar_") == name), None)
 
 
