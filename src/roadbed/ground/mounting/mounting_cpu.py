@@ -120,7 +120,8 @@ def _cell_of(points, i, rules):
 def _ground_bands(low_returns, low, step, lowest_z, floor):
     """`floor` of each cell: height of the lowest band with enough of every `step`-th of its returns; its lowest where
     there is none."""
-    counts = np.zeros((lowest_z.shape[0], _BINS + 1), np.int32)
+    counts = np.empty((lowest_z.shape[0], _BINS + 1), np.int32)
+    counts[:] = 0
     for k in range(U(0), low, U(step)):
         cell = U(low_returns.cell[k])
         counts[cell, U(min(np.int64((low_returns.z[k] - lowest_z[cell]) * (F(2) / _BAND)), _BINS))] += 1
@@ -138,7 +139,7 @@ def _ground_bands(low_returns, low, step, lowest_z, floor):
 @inner()
 def _lift_strays(points, stride, rules, cells, low_returns, low, chosen):
     """In a scan with many strays below the ground, the lowest return of each cell's ground instead of the lowest."""
-    floor = np.empty_like(cells.lowest_z)
+    floor = np.empty(chosen.shape[0], np.float32)
     # Bands of a sample are less full, so more cells have returns below them: a scan without strays ends there.
     for step in (_SAMPLE_STEP if low > _MANY else 1, 1):
         _ground_bands(low_returns, low, step, cells.lowest_z, floor)
@@ -167,15 +168,19 @@ def lowest_returns(points, stride, cell, radius, highest, out):
     within `radius` that are not higher than `highest`; of every `stride`-th vector of returns.
     """
     side, room = np.int32(math.sqrt(out.shape[1])), (_VECTORS + 1) * LANES
-    no_index, no_height = np.full((2, side * side), np.int32(-1)), np.full((2, side * side), F(np.inf))
+    no_index, no_height = np.empty((3, side * side), np.int32), np.empty((2, side * side), np.float32)
+    no_index[:], no_height[:] = -1, F(np.inf)
     cells = _Cells(no_index[0], no_index[1], no_height[0], no_height[1])
     candidates = _Candidates(np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.float32))
-    last, whole_vectors = np.zeros((LANES, 3), np.float32), points.shape[0] // LANES * LANES
-    last[: points.shape[0] - whole_vectors] = points[whole_vectors:]
+    last, whole_vectors = np.empty((LANES, 3), np.float32), points.shape[0] // LANES * LANES
+    last[:] = 0
+    for i in range(whole_vectors, points.shape[0]):
+        for axis in range(3):
+            last[i - whole_vectors, axis] = points[i, axis]
     most, rules = points.shape[0] // stride + (_VECTORS + 1) * LANES, (radius, F(1) / cell, highest, side)
     low_returns = _LowReturns(np.empty(most, np.int32), np.empty(most, np.float32))
     near, low = _find_lowest(points, last, stride, rules, cells, candidates, low_returns)
-    chosen = np.full(side * side, np.int32(-1))
+    chosen = no_index[2]
     for here in range(side * side):
         a, b = cells.lowest[here], cells.second[here]
         if b >= 0:

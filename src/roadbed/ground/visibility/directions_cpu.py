@@ -53,16 +53,17 @@ def sort_by_direction(cell, range_height, start, order, seen):
     `start` (cells + 1,), zeros before. Returns the number of cells with points."""
     for c in cell:
         if c >= 0:
-            start[c] += 1
+            start[U(c)] += 1
     used, total = 0, 0
-    for c in range(start.shape[0]):
-        used += start[c] > 0
-        total += start[c]
-        start[c] = total
+    for own in range(U(start.shape[0])):
+        used += start[own] > 0
+        total += start[own]
+        start[own] = total
     for i in range(cell.shape[0] - 1, -1, -1):  # backwards: the end of each cell becomes its beginning
         if cell[i] >= 0:
-            start[cell[i]] -= 1
-            k = start[cell[i]]
+            own = U(cell[i])
+            start[own] -= 1
+            k = U(start[own])
             order[k], seen[0, k], seen[1, k] = i, range_height[i, 0], range_height[i, 1]
     return used
 
@@ -80,7 +81,7 @@ def _is_lone(own, c, directions, start, seen, most):
     r, z, found = seen[0, own], seen[1, own], 0
     for side in (directions - 1, directions, directions + 1):
         other = first + (c - first + side) % directions
-        begin, end = start[other], start[other + 1]
+        begin, end = U(start[other]), U(start[other + 1])
         for k in range(begin, end if end - begin <= most else begin):
             found += (abs(seen[0, k] - r) < model.LONE_RANGE * r) & (abs(seen[1, k] - z) < model.LONE_HEIGHT)
     return found < 2  # it finds itself
@@ -91,7 +92,7 @@ def find_lone(first, last, directions, start, seen, most, lone, counts):
     """Of the returns whose beam passed below another of their direction, for a range of directions: set `lone` (N,) for
     those that ended alone; `counts` gains how many there are, and how many of them are lone."""
     for c in range(first, last):
-        begin, end = start[c], start[c + 1]
+        begin, end = U(start[c]), U(start[c + 1])
         if not 1 < end - begin <= most:
             continue
         for b in range(begin, end):

@@ -44,6 +44,8 @@ def maturity_around(maturity, row, column, rules):
     oldest = maturity[row, column]
     if oldest >= full:
         return 1.0
+    if full == math.inf:  # without maturity, as in the paper
+        return 0.0
     for r in range(max(row - radius, 0), min(row + radius + 1, maturity.shape[0])):
         for c in range(max(column - radius, 0), min(column + radius + 1, maturity.shape[1])):
             oldest = max(oldest, maturity[r, c])
