@@ -16,6 +16,7 @@ from roadbed.cli.screen import progress, table, until_stopped
 from roadbed.config import Config
 from roadbed.config.ground import StcrfConfig
 from roadbed.simulate.scenes import SCENES
+from roadbed.sources.formats.pcd import read_pcd
 from tests.cli.process import one_line_and_status_2, roadbed, roadbed_process
 from tests.disks import mounted
 
@@ -140,6 +141,15 @@ def test_a_closed_standard_output_is_no_error(cloud, tmp_path):
     out = subprocess.run(["sh", "-c", '"$@" >&-', "sh", *command], stderr=subprocess.PIPE, text=True, timeout=900)
     assert (out.returncode, out.stderr) == (0, "")
     assert (tmp_path / "out" / "ground.pcd").exists()
+
+
+def test_segment_and_explain_print_the_notes_of_the_reader(cloud, tmp_path):
+    points = read_pcd(cloud).points
+    np.savez(tmp_path / "a.npz", points=points, kind=np.full(len(points), "car"))
+    note = "note: array kind left out: found <U3, expected numbers"
+    assert note in roadbed("segment", tmp_path / "a.npz", "-o", tmp_path / "out").stdout
+    x, y = (f"{value:.3f}" for value in points[0, :2])
+    assert note in roadbed("explain", tmp_path / "a.npz", "--at", x, y).stdout
 
 
 def test_segment_with_the_reports_yaml(cloud, tmp_path):

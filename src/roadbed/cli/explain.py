@@ -71,7 +71,7 @@ def explain(
         "rule": found.rule,
         "without": {rule: label.name.lower() for rule, label in found.without.items()},
         "values": {**found.values, "labels_around": _label_counts(result.label[close])},
-        "diagnostics": list(result.diagnostics),
+        "diagnostics": list(dict.fromkeys(scans.diagnostics + scan.diagnostics + result.diagnostics)),
     }
     if as_json:
         print_json(facts)

@@ -59,7 +59,7 @@ def segment(
         "method": settings.ground.method,
         "files": [str(output / name) for name in PARTS],
         "points": len(scan),
-        **_facts(result),
+        **_facts(result, scans.diagnostics + scan.diagnostics),
         "phases_ms": {name: round(1e3 * seconds, 3) for name, seconds in phases.items()},
     }
     if as_json:
@@ -68,7 +68,7 @@ def segment(
         _print(out, verbose)
 
 
-def _facts(result: GroundFrame) -> dict[str, Any]:
+def _facts(result: GroundFrame, of_reader: tuple[str, ...]) -> dict[str, Any]:
     """Points per label, the mounting and the surface; angles in degrees, confidence from 0 (no road found) to 1."""
     import numpy as np
 
@@ -87,7 +87,7 @@ def _facts(result: GroundFrame) -> dict[str, Any]:
         "surface_confidence": round(result.confidence.surface, 3),
         "sure": result.confidence.is_sure,
         "has_origin": result.has_origin,
-        "diagnostics": list(dict.fromkeys(result.diagnostics + result.confidence.doubts)),
+        "diagnostics": list(dict.fromkeys(of_reader + result.diagnostics + result.confidence.doubts)),
     }
 
 
