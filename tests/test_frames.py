@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses are rigid motions, lattices index what they cover, scans lose nothing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -155,6 +157,10 @@ def test_points_that_are_no_numbers_are_refused(points, message):
         ({"classes": [[1], [1, 2]]}, "channel classes: expected rows of one length"),
         ({"channels": {"colour": [[1], [1, 2]]}}, "channel colour: expected rows of one length"),
         ({"intensity": np.float32(3)}, "channel intensity has single values, expected 2"),
+        ({"point_time": np.zeros((2, 1))}, r"channel point_time: expected one number per point, found shape \(2, 1\)"),
+        ({"time": "1.5"}, "time: expected a finite number of seconds, found 1.5"),
+        ({"time": np.zeros(1)}, "time: expected a finite number of seconds, found"),
+        ({"T_world_sensor": [0, 0, 0, 0, 0, 0, 1]}, r"pose: expected a 3x4 or 4x4 matrix, found shape \(7,\)"),
         ({"time": np.nan}, "time: expected a finite number of seconds, found nan"),
         ({"mounts": (SensorMount("front", Pose.identity()),)}, "mounts: expected a channel sensor_index"),
         (
@@ -186,3 +192,62 @@ def test_matrices_without_sense_are_refused_without_a_warning(matrix):
 def test_points_beyond_any_world_are_refused(metres):
     with pytest.raises(InputError, match=r"expected a place within 1e\+09 m of the origin, found 1e\+"):
         Pose.from_euler(0, metres)
+
+
+def test_poses_may_be_matrices():
+    pose = Pose.from_euler(3, 2, 1, yaw=0.5)
+    matrix = pose.matrix.tolist()
+    scan = Scan(
+        np.eye(3), T_world_sensor=matrix, T_vehicle_sensor=matrix[:3], intensity=[1, 2, 3], channels={"a": [4, 5, 6]}
+    )
+    assert scan.T_world_sensor.numbers == scan.T_vehicle_sensor.numbers == pose.numbers
+
+
+def test_a_part_of_a_scan_with_lists_has_their_chosen_values():
+    scan = Scan(np.eye(3), intensity=[1, 2, 3], channels={"name": ["a", "b", "c"]}).part(np.array([2, 0]))
+    assert scan.intensity.tolist() == [3, 1]
+    assert scan.channels["name"].tolist() == ["c", "a"]
+
+
+def test_map_coordinates_keep_their_centimetres():
+    points = np.random.default_rng(2).uniform(-50, 50, (2000, 3))
+    place = np.array([691000.0, 5336000.0, 520.0])
+    scan = Scan(points + place)
+    found = scan.points + scan.T_world_sensor.translation
+    np.testing.assert_allclose(found, points + place, atol=1e-4)
+    assert scan.has_origin is False
+    assert Scan(points + 1000).T_world_sensor is None
+    with pytest.raises(InputError, match="found map coordinates, expected the sensor frame with a pose"):
+        Scan(points + place, T_world_sensor=Pose.identity())
+
+
+def test_merging_a_merged_scan_keeps_the_place_of_every_sensor():
+    scans = [
+        Scan(
+            np.full((2, 3), k),
+            sensor=name,
+            T_vehicle_sensor=Pose.from_euler(k),
+            diagnostics=(f"note of {name}", "both"),
+        )
+        for k, name in enumerate("abc")
+    ]
+    merged = Scan.merged(iter([Scan.merged(scans[:2]), scans[2]]))
+    assert [(mount.name, mount.T_vehicle_sensor.xyz[0]) for mount in merged.mounts] == [("a", 0), ("b", 1), ("c", 2)]
+    assert merged.channels["sensor_index"].tolist() == [0, 0, 1, 1, 2, 2]
+    assert merged.diagnostics == ("note of a", "both", "note of b", "note of c")
+
+
+def test_times_of_points_of_a_merged_scan_count_from_its_time():
+    one, other = (
+        Scan(np.eye(3), sensor=name, T_vehicle_sensor=Pose.identity(), time=time, point_time=[0, 0.1, 0.2])
+        for name, time in (("a", 7.0), ("b", 7.05))
+    )
+    merged = Scan.merged([one, other])
+    np.testing.assert_allclose(merged.time + merged.point_time, [7, 7.1, 7.2, 7.05, 7.15, 7.25])
+
+
+def test_channels_of_other_shapes_are_not_merged():
+    one = Scan(np.eye(3), sensor="a", T_vehicle_sensor=Pose.identity(), ring=[1, 2, 3], channels={"echo": np.zeros(3)})
+    merged = Scan.merged([one, replace(one, sensor="b", channels={"echo": np.zeros((3, 2))})])
+    assert set(merged.channels) == {"sensor_index"}
+    assert merged.ring.tolist() == [1, 2, 3] * 2

@@ -63,3 +63,22 @@ def test_a_plane_is_turned_level():
     np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-15)
     for along in ([1.0, 0.0, 0.3], [0.0, 1.0, -0.2]):
         assert abs((turn @ along)[2]) < 1e-15
+
+
+def test_a_transposed_matrix_is_refused(poses):
+    with pytest.raises(InputError, match=r"expected 0 0 0 1 as the last row, found .* transposed"):
+        Pose.from_matrix(poses[0].matrix.T)
+    np.testing.assert_array_equal(Pose.from_matrix(poses[0].matrix.astype(np.float32)[:3]).matrix[3], [0, 0, 0, 1])
+
+
+@pytest.mark.parametrize("points", [np.ones((5, 4), np.float32), np.eye(4), np.float64(3), np.zeros(0), "points"])
+def test_only_points_of_three_numbers_are_mapped(points):
+    with pytest.raises(InputError, match=r"expected points of shape \(N, 3\), found"):
+        Pose.identity() @ points
+
+
+def test_what_holds_no_numbers_is_no_pose():
+    with pytest.raises(InputError, match="expected numbers, found str"):
+        Pose.from_matrix("poses.txt")
+    with pytest.raises(InputError, match=r"a quaternion of 4 numbers, found shape \(3,\)"):
+        Pose.from_quaternion((0, 0, 0), (0, 0, 1))

@@ -109,6 +109,14 @@ def test_a_hillside_is_ground_and_without_the_rule_it_is_lost(name):
 
 
 @pytest.mark.parametrize("name", BACKENDS)
+def test_a_bank_that_ends_where_nothing_is_seen_keeps_its_slope(name):
+    """Two coarse nodes wide, between the road and what is out of view: neighbours would take its slope away."""
+    points, on_bank = hillside(slope=0.75, foot=9.0)
+    seen = points[:, 1] < 15
+    assert ground_share(name, config(), points[seen], on_bank[seen]) > 0.98
+
+
+@pytest.mark.parametrize("name", BACKENDS)
 def test_a_street_between_walls_is_not_climbed(name):
     points, road = street()
     assert ground_share(name, config(), points, slice(0, road)) > 0.99

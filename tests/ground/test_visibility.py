@@ -134,7 +134,9 @@ LAYERED = VisibilityModel(densest=1)
         (((20, -1.8), (27, -1.7), (27.15, -0.8)), [False, True, False]),  # a car's side
         (((27, -1.7), (27.3, -0.8)), [False, False]),  # the ground before a wall
         (((27, -1.7), (27.23, -0.85)), [False, False]),  # a bank
-        (((27, 0.2), (27.02, 1.1)), [False, False]),  # above the sensor, where labels need no help
+        (((27, 0.2), (27.02, 1.1)), [False, False]),  # above the sensor: a ceiling, perhaps
+        (((27, -0.8), (27.1, 0.1), (27.2, 1.0)), [True, True, False]),  # above the wall that a falling beam has met
+        (((27, -0.8), (27.1, 0.1), (27.3, 1.0), (27.3, 1.9)), [True, True, False, False]),  # 0.3 m behind that wall
     ],
 )
 def test_the_lowest_return_from_a_wall_is_not_ground_where_beams_are_far_apart(returns, expected):
@@ -148,7 +150,7 @@ def foot_oracle(scan, T_vehicle_sensor, config):
     r, z = np.hypot(offset[:, 0], offset[:, 1]), offset[:, 2]
     turn = ((np.arctan2(offset[:, 1], offset[:, 0]) + np.pi) / (2 * np.pi) * directions).astype(int)
     slope, standing = z / r, np.zeros(len(scan), bool)
-    for p in np.flatnonzero(slope < 0):
+    for p in np.argsort(slope):
         others = np.flatnonzero((turn == turn[p]) & (slope >= slope[p] + rules.BEAM))
         if not len(others):
             continue
@@ -158,7 +160,9 @@ def foot_oracle(scan, T_vehicle_sensor, config):
         apart = abs(r[q] - r[p])
         wall = apart < rules.NEAR and z[q] - z[p] > rules.WALL_RISE + rules.WALL * apart
         before = -slope[p] * (apart + rules.RANGE_NOISE) / r[p]
-        standing[p] = gap > rules.FAR_APART and wall and before < rules.GROUND_SHARE * gap
+        met = (turn == turn[p]) & (slope < 0) & standing & (np.abs(r - r[p]) < rules.NEAR)
+        lowest = before < rules.GROUND_SHARE * gap if slope[p] < 0 else met.any()
+        standing[p] = gap > rules.FAR_APART and wall and lowest
     return standing
 
 
@@ -173,6 +177,23 @@ def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
         for config in (Config().with_changes(ground={"without": ["visibility"]}), Config())
     )
     assert of_them < 0.75 * on_things
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_a_facade_on_rising_beams_is_no_plateau(name):
+    """Eleven rows of a facade 29 m away, two of them on falling beams, in one scan of a VLP-16 on a level road."""
+    azimuth, slope = (
+        a.ravel() for a in np.meshgrid(np.radians(np.arange(0, 360, 0.2)), np.tan(np.radians(range(-15, 16, 2))))
+    )
+    ahead = (np.cos(azimuth) > 0) & (np.abs(np.tan(azimuth)) < 12 / 29)
+    wall = np.where(ahead & (slope < 0.5), 29 / np.cos(azimuth), np.inf)
+    r = np.minimum(np.where(slope < 0, 1.8 / np.maximum(-slope, 1e-6), np.inf), wall)
+    r += np.random.default_rng(0).normal(0, 0.01, r.size)
+    seen = r < 100
+    points = np.stack([r * np.cos(azimuth), r * np.sin(azimuth), r * slope], axis=1)[seen]
+    frame = GroundFilter(backend=backend(name))(Scan(points, T_vehicle_sensor=Pose.from_euler(z=1.8)))
+    assert not frame.is_ground[points[:, 2] > -1].any()
+    assert np.nanmax(np.abs(frame.elevation)) < 0.02
 
 
 def test_what_stands_beside_a_row_of_standing_returns_stands_too():

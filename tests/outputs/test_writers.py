@@ -96,6 +96,13 @@ def test_npz_round_trip(tmp_path_factory, scan, mounting, time):
     np.testing.assert_allclose(found.T_vehicle_sensor.matrix, mounting.matrix, atol=1e-12)
 
 
+def test_npz_keeps_front_and_origin(tmp_path):
+    for front, has_origin in ((np.pi / 2, True), (0.0, False), (0.0, None)):
+        write_npz(tmp_path / "a.npz", Scan(np.eye(3), front=front, has_origin=has_origin))
+        found = read_npz(tmp_path / "a.npz")
+        assert (found.front, found.has_origin) == (front, has_origin)
+
+
 def test_npz_keeps_the_mounts_of_a_rig(tmp_path):
     one = Scan(np.ones((2, 3)), sensor="left", T_vehicle_sensor=Pose.from_euler(0, 1, 2, yaw=0.3))
     two = Scan(np.zeros((3, 3)), sensor="right", T_vehicle_sensor=Pose.from_euler(0, -1, 2))

@@ -88,6 +88,13 @@ def test_names_in_any_case_and_leftovers_by_their_own_name():
     assert scan.channels["reflectivity"].dtype == np.uint16
 
 
+def test_names_in_their_own_case_come_first():
+    raw = {axis: np.array([1000], np.int32) for axis in "XYZ"}
+    scan = scan_from_fields({**raw, **{axis: np.array([1.0]) for axis in "xyz"}}, "test")
+    np.testing.assert_array_equal(scan.points, [[1, 1, 1]])
+    assert set(scan.channels) == {"X", "Y", "Z"}
+
+
 def test_a_shift_is_placed_by_the_pose_it_came_with():
     fields = {"x": np.array([500000.0, 500001.0]), "y": np.zeros(2), "z": np.array([np.nan, 1e300])}
     scan = scan_from_fields(fields, "test", T_world_sensor=Pose.from_euler(0, 0, 0, yaw=np.pi / 2))

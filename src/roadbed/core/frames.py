@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,14 @@ from roadbed.core.device_arrays import DeviceArray, lies_on_device, to_host
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
+from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, per_point
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 from roadbed.core.variance_cells import VarianceCells
 
+# float32 has steps of more than a centimetre beyond it; 64-bit points in map coordinates are shifted.
+_STEPS_OF_CENTIMETRES_M = 131072.0
+_PER_POINT = ("intensity", "ring", "point_time", "classes")
 # A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
 Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
@@ -76,33 +81,37 @@ class Scan:
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
-        on_device = lies_on_device(self.points)
-        points: Any = self.points if on_device else _numbers(self.points, f"scan {self.name}: points")
+        what = f"scan {self.name}"
+        for name in ("T_world_sensor", "T_vehicle_sensor"):
+            self._set(name, as_pose(getattr(self, name)))
+        points: Any = self.points if lies_on_device(self.points) else as_numbers(self.points, f"{what}: points")
         if points.ndim != 2 or points.shape[1] != 3:
-            raise InputError(f"scan {self.name}: expected points of shape (N, 3), found {tuple(points.shape)}")
+            raise InputError(f"{what}: expected points of shape (N, 3), found {tuple(points.shape)}")
         if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
+            shift = map_shift(points.T, _STEPS_OF_CENTIMETRES_M)
             with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
-                points = np.ascontiguousarray(points, np.float32)
-        object.__setattr__(self, "points", points)
-        for name, values in self._per_point():
-            what = f"scan {self.name}: channel {name}"
-            check = _array if name in self.channels else _numbers
-            shape = tuple((values if lies_on_device(values) else check(values, what)).shape)
-            if shape[:1] != (len(points),):
-                found = shape[0] if shape else "single"
-                raise InputError(f"{what} has {found} values, expected {len(points)} (one per point)")
-        if self.time is not None and not np.isfinite(self.time):
-            raise InputError(f"scan {self.name}: time: expected a finite number of seconds, found {self.time}")
+                points = np.ascontiguousarray(points - shift.translation if shift else points, np.float32)
+            if shift is not None:
+                if self.T_world_sensor is not None:
+                    raise InputError(f"{what}: points: found map coordinates, expected the sensor frame with a pose")
+                self._set("T_world_sensor", shift)
+                self._set("has_origin", False if self.has_origin is None else self.has_origin)
+        self._set("points", points)
+        for name in _PER_POINT:
+            if (values := getattr(self, name)) is not None:
+                self._set(name, per_point(values, f"{what}: channel {name}", len(points), as_numbers, 1))
+        channels = {name: per_point(v, f"{what}: channel {name}", len(points)) for name, v in self.channels.items()}
+        self._set("channels", channels)
+        if self.time is not None and not (isinstance(self.time, Real) and math.isfinite(self.time)):
+            raise InputError(f"{what}: time: expected a finite number of seconds, found {self.time}")
         if self.mounts and np.shape(self.channels.get("sensor_index", 0)) != (len(points),):
-            raise InputError(
-                f"scan {self.name}: mounts: expected a channel sensor_index that says which mount saw each point"
-            )
+            raise InputError(f"{what}: mounts: expected a channel sensor_index that says which mount saw each point")
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
 
     def _per_point(self) -> Iterator[tuple[str, NDArray]]:
-        for name in ("intensity", "ring", "point_time", "classes"):
-            values = getattr(self, name)
-            if values is not None:
-                yield name, values
+        yield from ((name, values) for name in _PER_POINT if (values := getattr(self, name)) is not None)
         yield from self.channels.items()
 
     def __len__(self) -> int:
@@ -119,12 +128,10 @@ class Scan:
         cls, scan: Scan | ArrayLike, T_world_sensor: Pose | ArrayLike | None = None, time: float | None = None
     ) -> Scan:
         """A Scan from a Scan or an array (N, 3) or wider, and a pose or its matrix."""
-        pose = T_world_sensor
-        if pose is not None and not isinstance(pose, Pose):
-            pose = Pose.from_matrix(pose)
+        pose = as_pose(T_world_sensor)
         if isinstance(scan, Scan):
             return scan if pose is None and time is None else scan.at(pose or scan.T_world_sensor, time)
-        points: Any = scan if lies_on_device(scan) else _numbers(scan, "points", "numbers of shape (N, 3) or wider")
+        points: Any = scan if lies_on_device(scan) else as_numbers(scan, "points", "numbers of shape (N, 3) or wider")
         if points.ndim != 2 or points.shape[1] < 3:
             raise InputError(f"points: expected numbers of shape (N, 3) or wider, found {tuple(points.shape)}")
         if points.shape[0] == 3 and points.shape[1] > 6:
@@ -142,37 +149,49 @@ class Scan:
         return dict(self._per_point())
 
     @classmethod
-    def merged(cls, scans: Sequence[Scan]) -> Scan:
+    def merged(cls, scans: Iterable[Scan]) -> Scan:
         """One scan in the vehicle frame from simultaneous scans of several sensors with known mountings."""
+        scans = list(scans)
         if not scans:
             raise InputError("merging scans: expected at least one, found none")
-        mounts = []
+        mounts: list[SensorMount] = []
+        indices = []
         for scan in scans:
             if scan.T_vehicle_sensor is None:
                 raise InputError(f"merging scans: the mounting of sensor {scan.sensor!r} is unknown")
-            mounts.append(SensorMount(scan.sensor, scan.T_vehicle_sensor))
+            indices.append(len(mounts) + (scan.channels["sensor_index"] if scan.mounts else np.zeros(len(scan))))
+            mounts += [mount for mount, _ in scan.split()]
         names = [mount.name for mount in mounts]
         if len(set(names)) < len(names):
             raise InputError(f"merging scans: expected one scan per sensor, found sensors {', '.join(names)}")
-        arrays = [scan.all_channels() for scan in scans]
+        first = scans[0]
+        arrays = [scan._channels_since(first.time) for scan in scans]
         shared = {
             name: np.concatenate([channels[name] for channels in arrays])
-            for name in arrays[0]
-            if all(name in channels for channels in arrays)
+            for name, values in arrays[0].items()
+            if all(name in channels and channels[name].shape[1:] == values.shape[1:] for channels in arrays)
         }
-        named: Any = {name: shared.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
-        shared["sensor_index"] = np.repeat(np.arange(len(scans), dtype=np.uint8), [len(scan) for scan in scans])
+        named: Any = {name: shared.pop(name, None) for name in _PER_POINT}
+        shared["sensor_index"] = np.concatenate(indices).astype(np.uint8)
         return cls(
-            np.concatenate([mount.T_vehicle_sensor @ scan.points for mount, scan in zip(mounts, scans)]),
-            time=scans[0].time,
-            T_world_sensor=scans[0].T_world_vehicle,
+            np.concatenate([T @ scan.points for scan in scans if (T := scan.T_vehicle_sensor)]),
+            time=first.time,
+            T_world_sensor=first.T_world_vehicle,
             T_vehicle_sensor=Pose.identity(),
             sensor="+".join(names),
-            name=scans[0].name,
+            name=first.name,
             channels=shared,
             mounts=tuple(mounts),
+            diagnostics=tuple(dict.fromkeys(note for scan in scans for note in scan.diagnostics)),
             **named,
         )
+
+    def _channels_since(self, time: float | None) -> dict[str, NDArray]:
+        """All channels; times of points relative to `time`, where both are known."""
+        channels = self.all_channels()
+        if self.point_time is not None and self.time is not None and time is not None and time != self.time:
+            channels["point_time"] = self.point_time + (self.time - time)
+        return channels
 
     def split(self) -> list[tuple[SensorMount, NDArray[np.int64]]]:
         """Each mount of a merged scan with the indices of its points; a scan of one sensor has one mount."""
@@ -185,7 +204,7 @@ class Scan:
     def part(self, chosen: NDArray | slice) -> Scan:
         """Only the chosen points, with all their channels."""
         arrays = {name: values[chosen] for name, values in self._per_point()}
-        named: Any = {name: arrays.pop(name, None) for name in ("intensity", "ring", "point_time", "classes")}
+        named: Any = {name: arrays.pop(name, None) for name in _PER_POINT}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def with_points(self, points: Float32) -> Scan:
@@ -197,21 +216,6 @@ class Scan:
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
-
-
-def _array(values: ArrayLike, what: str) -> NDArray:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
-
-
-def _numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray:
-    """The values as an array, refused where they are text, dates, complex numbers or objects."""
-    array = _array(values, what)
-    if array.dtype.kind not in "fiub":
-        raise InputError(f"{what}: expected {expected}, found {array.dtype}")
-    return array
 
 
 @dataclass(eq=False)
@@ -336,7 +340,7 @@ class OccupancyFrame(Drawable):
     time: float  # s
     static: Float32  # probability of a static object
     dynamic: Float32  # probability of a moving object
-    free: Float32  # probability of free space
+    free: Float32  # probability of free space; 0 where a tracked object hides it
     velocity: Float32  # (rows, columns, 2) m/s, NaN where nothing moves
     velocity_covariance: Float32  # (rows, columns, 3) xx, xy, yy in m^2/s^2, NaN where nothing moves
     moving: NDArray[np.bool_]  # cells that move with high confidence

@@ -22,6 +22,14 @@ FARTHEST_M = 1e9
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
+def _floats(values: ArrayLike) -> Float64:
+    try:
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"pose: expected numbers, found {type(values).__name__} with other values") from None
+
+
 class Pose:
     """A rigid motion `T_a_b` from frame b to frame a: `T_a_b @ T_b_c` chains, `T_a_b @ points_b` maps.
 
@@ -33,7 +41,7 @@ class Pose:
 
     @np.errstate(over="ignore", invalid="ignore")  # NaN and infinity are refused below, without a warning
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
-        rotation, translation = np.asarray(rotation, np.float64), np.asarray(translation, np.float64)
+        rotation, translation = _floats(rotation), _floats(translation)
         if rotation.shape != (3, 3) or translation.shape != (3,):
             raise InputError(
                 f"pose: expected a 3x3 rotation and 3 translations, found {rotation.shape} and {translation.shape}"
@@ -89,11 +97,14 @@ class Pose:
     @classmethod
     def from_matrix(cls, matrix: ArrayLike) -> Pose:
         """From a 3x4 or 4x4 matrix."""
-        with np.errstate(over="ignore", invalid="ignore"):
-            m = np.asarray(matrix, np.float64)
+        m = _floats(matrix)
         if m.shape not in ((3, 4), (4, 4)):
             raise InputError(f"pose: expected a 3x4 or 4x4 matrix, found shape {m.shape}")
-        return cls(m[:3, :3], m[:3, 3])
+        pose = cls(m[:3, :3], m[:3, 3])
+        if np.abs(m[3:] - (0, 0, 0, 1)).max(initial=0) > 1e-3:
+            last = " ".join(f"{value:g}" for value in m[3])
+            raise InputError(f"pose: expected 0 0 0 1 as the last row, found {last}: is the matrix transposed?")
+        return pose
 
     @classmethod
     def from_euler(
@@ -113,7 +124,9 @@ class Pose:
     @classmethod
     def from_quaternion(cls, translation: ArrayLike, xyzw: ArrayLike) -> Pose:
         """From a translation and a quaternion in the order x, y, z, w (normalised here)."""
-        q = np.asarray(xyzw, np.float64)
+        q = _floats(xyzw)
+        if q.shape != (4,):
+            raise InputError(f"pose: expected a quaternion of 4 numbers, found shape {q.shape}")
         with np.errstate(over="ignore", invalid="ignore"):
             norm = float(np.linalg.norm(q))
         if not np.isfinite(norm) or norm < 1e-6:
@@ -126,7 +139,7 @@ class Pose:
                 [2 * (x * z - y * w), 2 * (y * z + x * w), 1 - 2 * (x * x + y * y)],
             ]
         )
-        return cls(rotation, np.asarray(translation, np.float64))
+        return cls(rotation, translation)
 
     @property
     def matrix(self) -> Float64:
@@ -175,6 +188,8 @@ class Pose:
             )  # fmt: skip
         # Written out: a matrix library spreads this over all cores, which costs more than the sums themselves.
         points = np.asarray(other)
+        if points.shape[-1:] != (3,) or points.dtype.kind not in "fiub":
+            raise InputError(f"pose: expected points of shape (N, 3), found {points.dtype} of shape {points.shape}")
         if points.shape == (3,):
             return np.array(self.of(*points.tolist()), np.float32 if points.dtype == np.float32 else np.float64)
         xs, ys, zs = (points[..., axis].astype(np.float64) for axis in range(3))

@@ -19,12 +19,13 @@ from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, Sen
 from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
-from roadbed.core.tracked_objects import TrackedObjects, Tracks
+from roadbed.core.tracked_objects import NO_TRACKS, TrackedObjects, Tracks
 from roadbed.kernels import progress as compilation
 from roadbed.occupancy.cpu import OccupancyCpu
 from roadbed.occupancy.device import OccupancyDevice, device_programs
 from roadbed.occupancy.engine import OccupancyEngine, OccupancyInput, OccupancyOutput
-from roadbed.occupancy.objects.arrays import NO_CLUSTERS, MovingLayers
+from roadbed.occupancy.objects.arrays import NO_CLUSTERS, CellGrid, MovingLayers
+from roadbed.occupancy.objects.hidden_cpu import withdraw_free
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
 from roadbed.occupancy.placement import GridPlace, GridPlacement
@@ -186,15 +187,17 @@ class OccupancyFilter(Closing):
             share = round(100 * output.mass_without_particles)
             diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            objects = TrackedObjects(self._track(given, output)) if "objects" in self._fields else ()
+            tracks = self._track(given, output) if "objects" in self._fields else NO_TRACKS
         with timed(timings, "download"):  # what is not asked for stays on the device, and is empty here
             layers = _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
+        if len(tracks) and "masses" in self._fields:
+            withdraw_free(layers["free"], tracks, output.observation, CellGrid.of(place.grid))
         self._last = OccupancyFrame(
             grid=place.grid,
             time=given.time,
             moving=output.moving,
             **layers,
-            objects=objects,
+            objects=TrackedObjects(tracks) if "objects" in self._fields else (),
             diagnostics=tuple(diagnostics),
             timings=timings | output.timings,
             T_ground_grid=place.T_ground_grid,

@@ -55,6 +55,9 @@ def scan_arrays(scan: Scan) -> dict[str, NDArray]:
     arrays.update({f"{CHANNEL_PREFIX}{name}": np.asarray(values) for name, values in scan.channels.items()})
     if scan.time is not None:
         arrays["time"] = np.array(scan.time, np.float64)
+    if scan.has_origin is not None:
+        arrays["has_origin"] = np.array(scan.has_origin)
+    arrays["front"] = np.array(scan.front, np.float64)
     for name in ("T_world_sensor", "T_vehicle_sensor"):
         pose = getattr(scan, name)
         if pose is not None:

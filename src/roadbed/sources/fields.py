@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
-from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import map_shift, near_origin
 from roadbed.io.arrays import check_numbers
 from roadbed.sources.units import check_degrees, lost_precision
 
@@ -40,7 +40,8 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
     lost = lost_precision(xyz, FAR_FROM_ORIGIN_M)
     if lost:
         more["diagnostics"] = (*more.get("diagnostics", ()), lost)
-    points, shift = near_origin(xyz)
+    shift = map_shift(xyz, FAR_FROM_ORIGIN_M)
+    points = near_origin(xyz, shift)
     point_time = None
     for name in TIME_NAMES:
         key = _find(rest, name)
@@ -104,22 +105,6 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
     return (seconds + (start - scan_time) if same_clock else seconds), scan_time
 
 
-def near_origin(columns: list[NDArray]) -> tuple[NDArray[np.float32], Pose | None]:
-    """float32 points (N, 3), and the shift taken off float64 map coordinates that float32 cannot resolve."""
-    points = np.empty((len(columns[0]), 3), np.float32)
-    shift = np.zeros(3)
-    for axis, column in enumerate(columns):
-        finite = column[np.isfinite(column)] if column.dtype.itemsize == 8 else column[:0]
-        middle = float(np.median(finite)) if len(finite) else 0.0
-        if FAR_FROM_ORIGIN_M < abs(middle) < 1e9:
-            shift[axis] = np.round(middle)
-    # A float64 of 1e300 becomes infinite; the filters label it unknown.
-    with np.errstate(over="ignore", invalid="ignore"):
-        for axis, column in enumerate(columns):
-            points[:, axis] = column - shift[axis] if shift[axis] else column
-    return points, Pose(np.eye(3), shift) if shift.any() else None
-
-
 def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
     """Semantic labels as uint32; other values are an error."""
     with np.errstate(invalid="ignore"):
@@ -130,7 +115,9 @@ def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:
 
 
 def _find(fields: Mapping[str, NDArray], name: str) -> str | None:
-    """The field of this name in any case; CloudCompare writes `scalar_` in front of it."""
+    """The field of this name, else in any case; CloudCompare writes `scalar_` in front of it."""
+    if name in fields:
+        return name
     return next((key for key in fields if key.lower().removeprefix("scalar_") == name), None)
 
 

@@ -63,6 +63,7 @@ def _last_length(text: str, default: float) -> float:
     return lengths[-1] if lengths else default
 
 
+@np.errstate(over="ignore")  # the median of huge numbers
 def lost_precision(columns: list[NDArray], far: float) -> str:
     """A line where float32 coordinates are too far from the origin for millimetres; empty otherwise."""
     steps = []

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import roadbed
 from roadbed.core.errors import InputError
+from roadbed.core.geometry import Pose
 from roadbed.sources.formats.npy import read_npy, read_npz
 from tests.sources.damage import damaged, reads_or_refuses
 
@@ -54,6 +55,26 @@ def test_foreign_archives(tmp_path):
     assert read_npz(tmp_path / "b.npz").ring.tolist() == [0, 1, 2, 3]
     np.savez(tmp_path / "c.npz", points=ROWS[:, :4])
     assert read_npz(tmp_path / "c.npz").intensity.tolist() == ROWS[:, 3].tolist()
+
+
+def test_archives_of_others_lose_no_array_pose_or_time(tmp_path):
+    rows = {"Intensity": ROWS[:, 3], "colour": ROWS[:, :3], "label": np.arange(4), "name": np.full(4, "car")}
+    scalars = {"T_world_sensor": Pose.from_euler(1, 2, 3).matrix, "time": 5.0, "grid": np.zeros((9, 9))}
+    for name, points in (("points", ROWS[:, :3]), ("points", ROWS), ("xyz", ROWS[:, :3])):
+        np.savez(tmp_path / "a.npz", **{name: points}, **rows, **scalars)
+        scan = read_npz(tmp_path / "a.npz")
+        assert scan.intensity.tolist() == ROWS[:, 3].tolist()
+        assert {"colour", "label"} <= set(scan.channels)
+        assert scan.time == 5
+        assert scan.T_world_sensor.xyz == (1, 2, 3)
+        assert scan.diagnostics == ("array name left out: found <U3, expected numbers",)
+
+
+def test_times_of_points_beside_the_points(tmp_path):
+    np.savez(tmp_path / "a.npz", points=ROWS[:, :3], time=1.7e9 + np.arange(4) / 8)
+    scan = read_npz(tmp_path / "a.npz")
+    assert scan.time == 1.7e9
+    assert scan.point_time.tolist() == [0, 0.125, 0.25, 0.375]
 
 
 @pytest.mark.parametrize("rows", [0, 1])

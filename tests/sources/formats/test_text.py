@@ -63,6 +63,13 @@ def test_bad_tables_end_in_one_line(tmp_path, text, message):
         roadbed.open(tmp_path / "a.csv")[0]
 
 
+def test_rows_without_numbers_stay_points(tmp_path):
+    for rows in (",,\n1,2,3\n,,\n4,5,6\n, ,", ";;\r\n1;2;3\r\n;;\r\n4;5;6\r\n;;\r\n"):
+        (tmp_path / "a.csv").write_bytes(b"x,y,z\n" + rows.encode())
+        points = roadbed.open(tmp_path / "a.csv")[0].points
+        np.testing.assert_array_equal(points[:, 0], [np.nan, 1, np.nan, 4, np.nan])
+
+
 PTX = "2\n1\n10 20 3\n0 1 0\n-1 0 0\n0 0 1\n0 1 0 0\n-1 0 0 0\n0 0 1 0\n10 20 3 1\n1.5 -2 0.25 0.5\n0 0 0 0.5\n"
 
 

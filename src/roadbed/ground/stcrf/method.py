@@ -27,7 +27,7 @@ from roadbed.ground.mounting.estimator import Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
-from roadbed.ground.visibility.applies import applies_to, resolves_faces, views_of
+from roadbed.ground.visibility.applies import applies_to, even_floor, tops_beside, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.mapping.information import SurfaceParameters
@@ -238,14 +238,16 @@ class Stcrf:
         return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, *sensors)
 
     def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
-        """(N,) points on steep faces around a low sensor on an even floor, or nearer to the level of the table that the
-        sensor stands on than to the floor; None for other scans."""
+        """(N,) points on faces and tops of objects around a low sensor on an even floor, or nearer to the level of the
+        table that the sensor stands on than to the floor; None for other scans."""
         ground, T_vehicle_sensor = self.config.ground, mounting.T_vehicle_sensor
         if mounting.table:
             return (T_vehicle_sensor @ to_host(scan.points))[:, 2] > mounting.table / 2
-        if ground.uses("visibility") and resolves_faces(scan, T_vehicle_sensor, ground.labels.highest):
-            return steep_faces(to_host(scan.points), T_vehicle_sensor.rotation)
-        return None
+        floor = even_floor(scan, T_vehicle_sensor, ground.labels.highest) if ground.uses("visibility") else None
+        if floor is None:
+            return None
+        points = to_host(scan.points)
+        return steep_faces(points, T_vehicle_sensor.rotation) | tops_beside(T_vehicle_sensor @ points, floor)
 
 
 def _engine(

@@ -32,6 +32,9 @@ COARSE_SIGMA_UP = 0.07  # m
 PULL_WEIGHT = 0.05  # weight that returns far below the surface keep, so that it finds a drop
 SLOPE_ITERATIONS = 6  # of the slope-aware start
 SLOPE_SIGMA_UP = 0.15  # m, of the slope-aware start: hillsides are uneven
+STEEP_SLOPE = _F(0.45)  # from this expected slope on, a node of the slope-aware start leans on its own points:
+STEEP_NEIGHBOURS = 0.2  # its neighbours count so many times; the road beside a bank would take its slope away
+STEEP_POINTS = _F(10)  # effective points of its own that it needs for that: a wall has fewer on any plane
 
 # Points that shape the surface.
 WALL_LOW, WALL_HIGH = 0.25, 1.0  # m above a pillar's lowest return: a return between makes it a wall

@@ -190,15 +190,15 @@ def _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order):
 def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_order):
     """Mark returns on a wall whose next return is right above them, where beams are far apart.
 
-    The lower beam may have hit the ground just before the wall, but only few beams of the gap would.
+    The lower beam may have hit the ground just before the wall, but only few beams of the gap would. A rising beam
+    meets ceilings, too, so that it needs the wall that a falling one has met.
     """
     for a in range(n):
         marked[a] = np.uint8(0)
     _sort_by_slope(n, ranges, heights, order, slope, spare_slope, spare_order)
-    above = 0  # the first return of the next beam; never decreases
+    above, falling = 0, 0  # the first return of the next beam, which never decreases; returns of falling beams
     for a in range(n):
-        if slope[a] >= 0:
-            break
+        falling += slope[a] < 0
         r, z = ranges[order[a]], heights[order[a]]
         while above < n and slope[above] < slope[a] + model.BEAM:
             above += 1
@@ -214,7 +214,10 @@ def _mark_foot(n, ranges, heights, marked, order, slope, spare_slope, spare_orde
         if apart < model.NEAR and rise > model.WALL_RISE + model.WALL * apart:
             # Range of slopes of the beams that end on the ground before the wall.
             ground = -slope[a] * (apart + model.RANGE_NOISE) / r
-            marked[order[a]] = np.uint8(ground < model.GROUND_SHARE * gap)
+            met = slope[a] < 0
+            for b in range(0 if met else falling):
+                met |= marked[order[b]] > 0 and abs(ranges[order[b]] - r) < model.NEAR
+            marked[order[a]] = np.uint8(met and ground < model.GROUND_SHARE * gap)
 
 
 @inner()

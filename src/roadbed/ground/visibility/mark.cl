@@ -175,11 +175,19 @@ FUNCTION int is_underside(Direction d, int a, int n) {
     return found;
 }
 
-// Marks returns on a wall whose next return is right above them, where beams are far apart; lowest beam first.
-FUNCTION void mark_foot(Direction d, int n) {
+// Whether a falling beam has met a wall at this range.
+FUNCTION int meets_wall(Direction d, real range, int n) {
+    for (int b = 0; b < n && d.slope[b] < 0; ++b)
+        if (d.marked[b] && fabs(d.range[b] - range) < NEAR) return 1;
+    return 0;
+}
+
+// Marks returns on a wall whose next return is right above them, where beams are far apart: those of falling beams, then
+// those of `rising` ones, which meet ceilings, too, so that they need the wall that a falling one has met.
+FUNCTION void mark_foot(Direction d, int n, int rising) {
     EACH(a, n) {
         real slope = d.slope[a], apart = -1.0, rise = 0.0;
-        if (slope >= 0) break;
+        if ((slope >= 0) != rising) continue;
         int b = a + 1;
         while (b < n && d.slope[b] < slope + BEAM) ++b;
         if (b == n || d.slope[b] - slope <= FAR_APART) continue;
@@ -189,7 +197,8 @@ FUNCTION void mark_foot(Direction d, int n) {
             if (apart < 0.0 || off < apart) apart = off, rise = d.height[b] - d.height[a];
         }
         real ground = -slope * (apart + RANGE_NOISE) / d.range[a];  // slopes of beams that end before it
-        if (apart < NEAR && rise > WALL_RISE + WALL * apart && ground < GROUND_SHARE * gap) d.marked[a] = 1;
+        int wall = apart < NEAR && rise > WALL_RISE + WALL * apart && ground < GROUND_SHARE * gap;
+        if (wall && (!rising || meets_wall(d, d.range[a], n))) d.marked[a] = 1;
     }
 }
 
@@ -224,7 +233,9 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
         if (rule == SPARSE_RULE) mark_above(d, some);
         TOGETHER();
         if (rule == SPARSE_RULE) mark_far(d, some);
-        else mark_foot(d, some);
+        else mark_foot(d, some, 0);
+        TOGETHER();
+        if (rule == LAYERED_RULE) mark_foot(d, some, 1);
         TOGETHER();
         EACH(a, some) {
             members[a] = order[a];

@@ -6,7 +6,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.geometry import Float32
+from roadbed.core.geometry import Float32, Grid
 
 # A group of cells that move alike in one frame: its box, the mean velocity of its cells, and which points it owns.
 CLUSTER = np.dtype(
@@ -55,6 +55,10 @@ class CellGrid(NamedTuple):
     x0: float
     y0: float
     spacing: float
+
+    @classmethod
+    def of(cls, grid: Grid) -> Self:
+        return cls(grid.rows, grid.columns, grid.x0, grid.y0, grid.spacing)
 
 
 class Moment(NamedTuple):

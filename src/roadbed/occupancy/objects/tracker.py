@@ -38,8 +38,7 @@ class ClusterFinder:
         cells = np.flatnonzero(moving)  # many times as fast as by rows and columns
         if not len(cells):
             return NO_CLUSTERS
-        grid = CellGrid(lattice.rows, lattice.columns, lattice.x0, lattice.y0, lattice.spacing)
-        return find_clusters(cells, layers, grid, self._rule, self._stamps, known, time)
+        return find_clusters(cells, layers, CellGrid.of(lattice), self._rule, self._stamps, known, time)
 
 
 class ObjectTracker:

@@ -23,6 +23,7 @@ _USUAL_CELLS = 20.0  # of an object whose velocity has the error of the rule
 _DRIVES = 2.0  # m/s from which an object as wide as a vehicle is one, and no group of people
 _NARROWEST_FACE, _WIDEST_FACE = 1.4, 2.6  # m, widths of the front and the rear of vehicles
 _FLANK = 2.8  # m; a longer side is that of a vehicle
+_NEW_SIDE = 0.05  # share by which a box moves in one frame towards where its nearer sides are seen
 _TURNED = math.sin(math.pi / 4)
 
 
@@ -125,15 +126,16 @@ def _update_track(track, detection, moment, rule):
     along, across = _along_heading(detection.heading, track.heading, track.seen_length, track.seen_width)
     along, across = _grown(along, detection.length), _grown(across, detection.width)
     track.seen_length, track.seen_width = along, across
-    track.x, track.y, track.heading = detection.x, detection.y, detection.heading
-    if not math.isnan(moment.x):
+    if math.isnan(moment.x):
+        track.x, track.y = detection.x, detection.y
+    else:
         if math.hypot(track.state[2], track.state[3]) >= _DRIVES:
             if _NARROWEST_FACE <= across <= _WIDEST_FACE:
                 along = max(along, rule.vehicle_length)
             elif along >= _FLANK:
                 across = max(across, rule.vehicle_width)
-        _extend_hidden_sides(track, detection.length, detection.width, along, across, moment)
-    track.length, track.width = along, across
+        _place_box(track, detection, along, across, moment)
+    track.length, track.width, track.heading = along, across, detection.heading
 
 
 @inlined(error_model="numpy")
@@ -143,17 +145,32 @@ def _grown(extent, seen):
 
 
 @merged()
-def _extend_hidden_sides(track, seen_length, seen_width, along, across, moment):
-    """Move the box so that its visible sides stay where they are seen from the viewpoint, and hidden ones extend."""
-    cosine, sine = math.cos(track.heading), math.sin(track.heading)
-    x, y = track.x - moment.x, track.y - moment.y
-    ahead = _hidden(cosine * x + sine * y, seen_length, along)
-    aside = _hidden(cosine * y - sine * x, seen_width, across)
-    track.x += cosine * ahead - sine * aside
-    track.y += sine * ahead + cosine * aside
+def _place_box(track, detection, along, across, moment):
+    """Move the box to where its nearer sides are, seen from the viewpoint; farther ones may be hidden.
+
+    A nearer side that is not seen any more, because something hides it or a sensor's view ends, stays where it should
+    be: the box moves with its velocity, and every frame corrects it by a share.
+    """
+    cosine, sine = math.cos(detection.heading), math.sin(detection.heading)
+    since = moment.time - track.seen
+    x, y = track.x + since * track.state[2] - detection.x, track.y + since * track.state[3] - detection.y
+    view_x, view_y = detection.x - moment.x, detection.y - moment.y
+    before = _along_heading(detection.heading, track.heading, track.length, track.width)
+    ahead = _behind_seen(cosine * x + sine * y, cosine * view_x + sine * view_y, before[0], detection.length, along)
+    aside = _behind_seen(cosine * y - sine * x, cosine * view_y - sine * view_x, before[1], detection.width, across)
+    track.x = detection.x + cosine * ahead - sine * aside
+    track.y = detection.y + sine * ahead + cosine * aside
 
 
 @inlined(error_model="numpy")
-def _hidden(away, seen, whole):
-    """Offset of the centre behind that of the visible part, where one side is nearer to the viewer than the other."""
-    return math.copysign(0.5, away) * (whole - seen) if abs(away) > seen / 2 else 0.0
+def _behind_seen(expected, away, before, seen, whole):
+    """Along one axis: the centre of the whole box from that of its visible part, which it covers.
+
+    `expected` is where it should be for the extent that it had `before`, `away` how far the part is from the viewer.
+    """
+    offset = 0.0
+    if abs(away) > seen / 2:  # one side is nearer
+        offset = math.copysign(0.5, away) * (whole - seen)
+        expected += math.copysign(0.5, away) * (whole - before)
+    hidden = abs(whole - seen) / 2
+    return min(max(expected + _NEW_SIDE * (offset - expected), -hidden), hidden)

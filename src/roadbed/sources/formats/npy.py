@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy files: `.npy` of points, `.npz` of Roadbed or with points under any usual name."""
 
+from dataclasses import replace
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 from roadbed.core.errors import InputError, errors_at, foreign_errors
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Pose
-from roadbed.io.arrays import check_numbers, read_array, read_arrays
-from roadbed.sources.fields import class_numbers, near_origin, scan_from_fields
+from roadbed.io.arrays import NUMBERS, check_numbers, read_array, read_arrays
+from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.columns import KITTI, RAW_OPTIONS, SKIPPED, Layout, given_layout
 from roadbed.sources.formats.files import FileSource
 
@@ -19,6 +20,7 @@ POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
 CHANNEL_PREFIX = "channel."
 # Results that Roadbed stores with a scan; the grids may be much larger than it.
 _RESULT_PREFIXES = ("ground.", "occupancy.")
+_PARTS = ("sensor", "T_world_sensor", "T_vehicle_sensor", "mount_names", "mount_poses")  # of a scan, not per point
 _MOST_COLUMNS = 32  # a wider array is a grid or an image
 
 
@@ -41,7 +43,7 @@ class NumpySource(FileSource):
 def read_npy(path: str | Path, layout: Layout | None = None) -> Scan:
     """(N, 3 or more) numbers: x, y, z, intensity, further columns, or those of `layout`; or an array with names."""
     path = Path(path)
-    return _scan_of_array(read_array(path), str(path), path.stem, layout)
+    return scan_from_fields(_columns(read_array(path), str(path), layout), str(path), name=path.stem)
 
 
 def read_npz(path: str | Path) -> Scan:
@@ -51,39 +53,43 @@ def read_npz(path: str | Path) -> Scan:
     key = next((name for name in POINTS_NAMES if name in arrays), None)
     if key is None and not {"x", "y", "z"} <= arrays.keys():
         raise InputError(f"{path}: expected points or x, y and z, found {', '.join(arrays) or 'no arrays'}")
-    if key != "points" or arrays["points"].dtype.names or arrays["points"].shape[1:] != (3,):
-        return _scan_of_foreign_arrays(arrays, key, path)
-    count = len(arrays["points"])
-    prefixed = len(CHANNEL_PREFIX)
-    classes = _per_point(arrays, "classes", count, path)
-    points, shift = near_origin(list(check_numbers(arrays["points"], f"{path}: points").T))
-    pose = _pose(arrays, "T_world_sensor", path)
-    if shift is not None:
-        pose = shift if pose is None else pose @ shift
-    return Scan(
-        points,
-        time=_number(arrays, "time", path),
-        T_world_sensor=pose,
-        T_vehicle_sensor=_pose(arrays, "T_vehicle_sensor", path),
-        sensor=_names(arrays, "sensor", path)[0] if "sensor" in arrays else "lidar",
-        name=path.stem,
-        intensity=_per_point(arrays, "intensity", count, path),
-        ring=_per_point(arrays, "ring", count, path),
-        point_time=_per_point(arrays, "point_time", count, path),
-        classes=None if classes is None else class_numbers(classes, f"{path}: classes"),
-        channels={
-            name[prefixed:]: check_numbers(values, f"{path}: {name}")
-            for name, values in arrays.items()
-            if name.startswith(CHANNEL_PREFIX) and values.shape[:1] == (count,)
-        },
-        mounts=_mounts(arrays, path),
-    )
+    if key is None:
+        fields = {axis: np.atleast_1d(arrays.pop(axis)) for axis in "xyz"}
+    else:
+        fields = _columns(arrays.pop(key), f"{path}: {key}")
+    count = len(next(iter(fields.values())))
+    parts: dict[str, Any] = {"name": path.stem}
+    for name in ("T_world_sensor", "T_vehicle_sensor"):
+        parts[name] = _pose(arrays, name, path)
+    for name, kind in (("front", float), ("has_origin", bool), ("time", float)):
+        if name in arrays and not (name == "time" and arrays[name].shape == (count,)):
+            parts[name] = kind(_number(arrays.pop(name), f"{path}: {name}"))
+    if "sensor" in arrays:
+        parts["sensor"] = _names(arrays, "sensor", path)[0]
+    for name in ("intensity", "ring", "point_time", "classes"):
+        if name in arrays:
+            fields[name] = _per_point(arrays, name, count, path)
+    # In archives of Roadbed they are what they are; others may have a clock of their own.
+    known: Any = {name: fields.pop(name) for name in ("point_time",) if "sensor" in arrays and name in fields}
+    channels: dict[str, NDArray] = {}
+    left_out: tuple[str, ...] = ()
+    for name, values in arrays.items():
+        if values.shape[:1] != (count,) or name in _PARTS:
+            continue
+        if name.startswith(CHANNEL_PREFIX):
+            channels[name.removeprefix(CHANNEL_PREFIX)] = check_numbers(values, f"{path}: {name}")
+        elif values.dtype.kind in NUMBERS:
+            fields.setdefault(name, values)
+        else:
+            left_out += (f"array {name} left out: found {values.dtype}, expected numbers",)
+    scan = scan_from_fields(fields, str(path), diagnostics=left_out, **parts)
+    return replace(scan, channels={**scan.channels, **channels}, mounts=_mounts(arrays, path), **known)
 
 
-def _scan_of_array(array: NDArray, where: str, name: str, layout: Layout | None = None) -> Scan:
+def _columns(array: NDArray, where: str, layout: Layout | None = None) -> dict[str, NDArray]:
     if array.dtype.names:
         flat = array.reshape(-1)
-        return scan_from_fields({field: flat[field] for field in array.dtype.names}, where, name=name)
+        return {field: flat[field] for field in array.dtype.names}
     if array.ndim < 2 or array.shape[-1] < 3:
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) or more columns")
     if array.ndim == 2 and array.shape[0] == 3 < array.shape[1]:
@@ -96,38 +102,18 @@ def _scan_of_array(array: NDArray, where: str, name: str, layout: Layout | None 
         raise InputError(f"{where}: columns: found {rows.shape[1]}, expected {len(layout.names)} by ?columns=")
     columns = {n: np.ascontiguousarray(column) for n, column in zip(layout.names if layout else names, rows.T)}
     columns.pop(SKIPPED, None)
-    return scan_from_fields(columns if layout is None else layout.named(columns, where), where, name=name)
+    return columns if layout is None else layout.named(columns, where)
 
 
-def _scan_of_foreign_arrays(arrays: dict[str, NDArray], key: str | None, path: Path) -> Scan:
-    """Points under another name, or x, y, z arrays, and further per-point arrays."""
-    if key is None:
-        count = len(np.atleast_1d(arrays["x"]))
-        fields = {name: values for name, values in arrays.items() if values.shape[:1] == (count,)}
-        return scan_from_fields(fields, str(path), name=path.stem)
-    scan = _scan_of_array(arrays.pop(key), f"{path}: {key}", path.stem)
-    named = scan.all_channels()
-    named.update({name: values for name, values in arrays.items() if values.shape[:1] == (len(scan),)})
-    x, y, z = scan.points.T
-    return scan_from_fields(
-        {**named, "x": x, "y": y, "z": z}, str(path), time=scan.time, T_world_sensor=scan.T_world_sensor, name=path.stem
-    )
+def _number(values: NDArray, where: str) -> float:
+    if check_numbers(values, where).size != 1 or not np.isfinite(values).all():
+        found = f"{values.size} numbers" if values.size != 1 else str(values.item())
+        raise InputError(f"{where}: found {found}, expected one finite number")
+    return float(values.item())
 
 
-def _number(arrays: dict[str, NDArray], name: str, path: Path) -> float | None:
-    if name not in arrays:
-        return None
-    value = check_numbers(arrays[name], f"{path}: {name}")
-    if value.size != 1 or not np.isfinite(value).all():
-        found = f"{value.size} numbers" if value.size != 1 else str(value.item())
-        raise InputError(f"{path}: {name}: found {found}, expected one finite number")
-    return float(value.item())
-
-
-def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) -> NDArray | None:
-    if name not in arrays:
-        return None
-    values = check_numbers(arrays[name], f"{path}: {name}")
+def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) -> NDArray:
+    values = check_numbers(arrays.pop(name), f"{path}: {name}")
     if values.shape != (count,):
         raise InputError(f"{path}: {name}: found shape {values.shape}, expected ({count},)")
     return values

@@ -22,6 +22,7 @@ _SUFFIXES = (".csv", ".txt", ".xyz", ".asc")
 _LONGEST_HEADER = 1 << 14
 _MOST_COLUMNS = 256
 _SEPARATORS = bytes.maketrans(b",;", b"  ")
+_EMPTY_ROW = re.compile(rb"^[,;][,; \t]*\r?(?:\n|\Z)", re.MULTILINE)
 _FLOAT = np.dtype(np.float64)
 _PTX_HEADER_LINES = 10
 _MOST_POINTS = 1 << 40
@@ -69,14 +70,23 @@ def _header(data: bytes, where: str) -> tuple[bytes, list[str] | None]:
         end = data.find(b"\n", place) + 1 or len(data)
         line = data[place:end].decode("utf-8", "replace").strip("\ufeff \t\r\n/#,;")
         words = re.split(r"[,;\s]+", line)
-        if len(words) > 1 and all(map(_is_number, words)):  # a single number counts the points
-            return data[place:].translate(_SEPARATORS), names
+        is_empty = names is not None and _EMPTY_ROW.fullmatch(data, place, end)
+        if is_empty or (len(words) > 1 and all(map(_is_number, words))):  # a single number counts the points
+            rows = data[place:]
+            if is_empty or b"\n," in rows or b"\n;" in rows:
+                rows = _EMPTY_ROW.sub(_row_of_nan, rows)
+            return rows.translate(_SEPARATORS), names
         for parts in (words, re.split("[,;]", line)):  # between commas, names may contain spaces
             found = [_plain_name(part) for part in parts]
             if {"x", "y", "z"} <= set(found) and len(set(found)) == len(found) <= _MOST_COLUMNS:
                 names = found
         place = end
     raise InputError(f"{where}: found no row of numbers in the first {place} bytes, expected x, y, z and others")
+
+
+def _row_of_nan(row: re.Match[bytes]) -> bytes:
+    """A missing return stays a point."""
+    return b" ".join([b"nan"] * (len(re.findall(b"[,;]", row[0])) + 1)) + b"\n"
 
 
 def _is_number(word: str) -> bool:

@@ -8,6 +8,14 @@
 // work-items of a node share its neighbours and points and add up their sums. A work-group serves one class; the nodes of
 // the last three classes are in lists.
 
+#ifdef SLOPE_UP
+// How many times neighbours count in the slope-aware start: less where a steep node is expected that has `own` points.
+FUNCTION float neighbours_count(float4 expected, float own) {
+    float steepness = expected.y * expected.y + expected.z * expected.z;
+    return steepness > STEEP_SLOPE * STEEP_SLOPE && own > STEEP_POINTS ? STEEP_NEIGHBOURS : 1.0f;
+}
+#endif
+
 // Adds beta / |N| of each neighbour, shared among `lanes` work-items, and gamma of the previous frame. There are no
 // branches, so that all loads overlap: a neighbour outside of the lattice is the node itself with weight zero.
 FUNCTION void add_neighbours(Information *sum, GLOBAL const float4 *from, GLOBAL const float4 *prior, int node,
@@ -158,7 +166,7 @@ FUNCTION void sum_over_lanes(Information *s, int lanes, LOCAL float *scratch) {
 #endif
 }
 
-// The same for one number.
+// The same for one number, valid in all of them.
 FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) {
 #ifdef ROADBED_CUDA
     UNROLL for (int offset = 1; offset < min(lanes, WARP); offset *= 2)
@@ -178,7 +186,7 @@ FUNCTION float number_over_lanes(float number, int lanes, LOCAL float *scratch) 
         if (offset < lanes && LOCAL_ID % (2 * offset) == 0) scratch[LOCAL_ID] += scratch[LOCAL_ID + offset];
     }
     BARRIER();
-    return scratch[LOCAL_ID];
+    return scratch[LOCAL_ID / lanes * lanes];
 #endif
 }
 
@@ -193,7 +201,16 @@ FUNCTION void update_node(GLOBAL const Frame *frame, int node, int skip, int lan
     if (count > 0) read_some(points + segment.x, lane, lanes, count, in_flight, some);
     float4 plane = load_plane(from, node), level = expected[node];
     add_neighbours(&sum, from, prior, node, gamma, lane, lanes);
+#ifdef SLOPE_UP
+    Information others = sum;
+#endif
     float own = add_points(&sum, points + segment.x, count, some, plane, up, lane, lanes, in_flight);
+#ifdef SLOPE_UP
+    if (up == SLOPE_UP) {
+        float all_own = number_over_lanes(own, lanes, scratch);
+        add_transported(&sum, others, 0.0f, 0.0f, neighbours_count(level, all_own) - 1.0f);
+    }
+#endif
     sum_over_lanes(&sum, lanes, scratch);
     if (SEEN_ONLY && last) own = number_over_lanes(own, lanes, scratch);
     if (!skip && lane == 0) {

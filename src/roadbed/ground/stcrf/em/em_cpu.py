@@ -12,6 +12,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from roadbed.config.ground import StcrfConfig
+from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.kernels.jit import inlined, inner, merged, njit
@@ -38,6 +39,7 @@ class EmRules(NamedTuple):
     height_information: np.float32
     slope_information: np.float32
     slope_limit: np.float32
+    steep_neighbours: np.float32 = F(1)  # weight of the neighbours of a node that is expected to be steep
 
 
 def em_rules(stcrf: StcrfConfig, **of_lattice) -> EmRules:
@@ -141,6 +143,18 @@ def _m_step(data, rows, share, spacing, out, lo, hi):
         _add_neighbours(data, rows, nothing, share, out, i)
         i += plane
         _add_neighbours(data, rows, (high6 - low6) * spacing, share, out, i)
+
+
+@merged()
+def _lean_on_own(data, expected, weight, out, lo, hi):
+    """P, X <- data + weight * neighbours where a steep node is expected and has points of its own."""
+    for c in range(U(lo), U(hi), STEP):
+        sx, sy = load(expected, (1, c)), load(expected, (2, c))
+        is_steep = sx * sx + sy * sy > model.STEEP_SLOPE * model.STEEP_SLOPE
+        leans = is_steep & (load(data, (0, c)) > model.STEEP_POINTS)
+        for k in range(9):
+            own, all_ = load(data, (k, c)), load(out, (k, c))
+            store(out, (k, c), where(leans, own + (all_ - own) * weight, all_))
 
 
 @merged()
@@ -265,6 +279,8 @@ def _iterate_rows(first_row, last_row, step, points, arrays, active_columns, q, 
             _sum_along_x(p_old[r], q[r % 3], spacing, l, h)
             rows = p_old[r], q[r % 3], p_old[r - 1], p_old[r + 1]
             _m_step(data, rows, step.share, spacing, p, l, h)
+        if rules.steep_neighbours < F(1):
+            _lean_on_own(data, arrays.expected[r], rules.steep_neighbours, p, l, h)
         if rules.gamma > F(0):
             _add_prior(arrays.prior[r], rules.gamma, p, l, h)
         clear_columns(p, columns + 1, h)  # padding behind the last column

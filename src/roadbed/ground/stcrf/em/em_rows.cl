@@ -104,10 +104,10 @@ FUNCTION void read_row(GLOBAL const float4 *state, int row, int column, Row *out
 #undef SET_ROW
 }
 
-// Adds beta / |N| of the neighbours in the row itself and in the rows before and after.
-FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *here, const Row *north_row) {
+// Adds `share` of each neighbour in the row itself and in the rows before and after.
+FUNCTION void add_rows(EightInformation *sum, const Row *south_row, const Row *here, const Row *north_row, float8 share) {
     const EightInformation *south = &south_row->next_rows, *north = &north_row->next_rows;
-    float share = BETA / NEIGHBOURS, lever = share * SPACING;
+    float8 lever = share * SPACING;
 #define ADD(n) sum->n += share * (here->own_row.n + south->n + north->n);
     FOR_EACH_NUMBER(ADD)
 #undef ADD
@@ -178,7 +178,11 @@ KERNEL iterate(GLOBAL const Frame *frames, GLOBAL const float4 *from_all, GLOBAL
             Row *south = &rows[(row + 2) % 3][block], *here = &rows[row % 3][block], *north = &rows[(row + 1) % 3][block];
             read_row(from, row + 1, column, north);
             EightInformation sum = EIGHT_NODES_AT(data);
-            add_rows(&sum, south, here, north);
+            float8 share = BETA / NEIGHBOURS;
+#ifdef SLOPE_UP
+            for (int k = 0; k < 8 && up == SLOPE_UP; ++k) ((float *)&share)[k] *= neighbours_count(level[k], data[3 * k].x);
+#endif
+            add_rows(&sum, south, here, north, share);
             if (gamma > 0.0f) {
                 EightInformation before = information_along(prior, row, column);
 #define ADD(n) sum.n += gamma * before.n;

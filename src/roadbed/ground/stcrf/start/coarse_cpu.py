@@ -87,12 +87,13 @@ class CoarseStart:
             own[:] = ends
         clear_outside(sloped.information, sloped.written, sloped.active_columns)
         sloped.row_chunks = level.row_chunks
-        run_em(sloped, lowest, self._rules(model.SLOPE_ITERATIONS, model.SLOPE_SIGMA_UP), single_thread)
+        rules = self._rules(model.SLOPE_ITERATIONS, model.SLOPE_SIGMA_UP, model.STEEP_NEIGHBOURS)
+        run_em(sloped, lowest, rules, single_thread)
         count_explained(lowest, sloped.mean, shape, counts[2])
         take_better(counts, sums, sloped.posterior, sloped.mean, level.posterior, level.mean)
 
 
-def _rules(config: GroundConfig, iterations: int, sigma_up: float) -> EmRules:
+def _rules(config: GroundConfig, iterations: int, sigma_up: float, steep_neighbours: float = 1.0) -> EmRules:
     ratio = ratio_of(config)
     return em_rules(
         config.stcrf,
@@ -101,6 +102,7 @@ def _rules(config: GroundConfig, iterations: int, sigma_up: float) -> EmRules:
         gamma=F(0),
         sigma_up_early=F(sigma_up),
         sigma_up=F(sigma_up),
+        steep_neighbours=F(steep_neighbours),
         pull=F(model.PULL_WEIGHT if config.uses("pull_to_drops") else 0),
         height_information=F(model.HEIGHT_WEIGHT),
         # A coarse node has a longer lever arm, with which the information of its slope grows.

@@ -110,9 +110,11 @@ FUNCTION Information iterated(CoarseNode own, const float4 *own_points, float4 *
         float4 limits = limited(*plane);
         UNROLL for (int m = 0; m < PER_ITEM; ++m) weigh_point(&data, own_points[m], limits, up, 1);
         sum = nothing;
+        float own_points_on_plane = ALPHA * number_over_lanes(data.p00, LANES, (float *)0);
+        float count = own.is_sloped ? neighbours_count(expected, own_points_on_plane) : 1.0f;
         if (k > 0 && reads) {  // before the first iteration there is no information
             uint4 *other = messages + INFORMATION_OF(own.is_sloped, k - 1) + 3 * (row * COLUMNS + column);
-            add_transported(&sum, received_information(other, number + k), i * SPACING, j * SPACING, BETA / NEIGHBOURS);
+            add_transported(&sum, received_information(other, number + k), i * SPACING, j * SPACING, count * (BETA / NEIGHBOURS));
         }
         add_data(&sum, data);
         sum_over_lanes(&sum, LANES, (float *)0);

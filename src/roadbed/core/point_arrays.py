@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users and files give as arrays, checked, and points near enough to the origin for float32."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from roadbed.core.device_arrays import lies_on_device
+from roadbed.core.errors import InputError
+from roadbed.core.geometry import FARTHEST_M, Pose
+
+
+def as_array(values: ArrayLike, what: str) -> NDArray:
+    try:
+        return np.asarray(values)
+    except ValueError:
+        raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
+
+
+def as_numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray:
+    """The values as an array, refused where they are text, dates, complex numbers or objects."""
+    array = as_array(values, what)
+    if array.dtype.kind not in "fiub":
+        raise InputError(f"{what}: expected {expected}, found {array.dtype}")
+    return array
+
+
+def as_pose(pose: Pose | ArrayLike | None) -> Pose | None:
+    return pose if pose is None or isinstance(pose, Pose) else Pose.from_matrix(pose)
+
+
+def per_point(values: Any, what: str, count: int, convert: Any = as_array, dimensions: int | None = None) -> Any:
+    """The values per point as an array, on the host or where they are."""
+    array = values if lies_on_device(values) else convert(values, what)
+    shape = tuple(array.shape)
+    if shape[:1] != (count,):
+        raise InputError(f"{what} has {shape[0] if shape else 'single'} values, expected {count} (one per point)")
+    if dimensions is not None and len(shape) != dimensions:
+        raise InputError(f"{what}: expected one number per point, found shape {shape}")
+    return array
+
+
+def map_shift(columns: Iterable[NDArray], far: float) -> Pose | None:
+    """The middle of 64-bit coordinates x, y, z in whole metres, along the axes where it lies beyond `far` metres."""
+    shift = np.zeros(3)
+    for axis, column in enumerate(columns):
+        sample = column[:: len(column) // 1000 + 1] if column.dtype.itemsize == 8 else column[:0]
+        if far < abs(_middle(sample)) < FARTHEST_M:
+            shift[axis] = np.round(_middle(column))
+    return Pose(np.eye(3), shift) if shift.any() else None
+
+
+@np.errstate(over="ignore", invalid="ignore")  # of huge numbers
+def _middle(column: NDArray) -> float:
+    finite = column[np.isfinite(column)]
+    return float(np.median(finite)) if len(finite) else 0.0
+
+
+@np.errstate(over="ignore", invalid="ignore")  # a float64 of 1e300 becomes infinite; the filters label it unknown
+def near_origin(columns: list[NDArray], shift: Pose | None) -> NDArray[np.float32]:
+    """float32 points (N, 3) with the shift taken off."""
+    points = np.empty((len(columns[0]), 3), np.float32)
+    for axis, (column, metres) in enumerate(zip(columns, shift.xyz if shift else (0.0, 0.0, 0.0))):
+        points[:, axis] = column - metres if metres else column
+    return points
