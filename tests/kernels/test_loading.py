@@ -9,10 +9,10 @@ from types import SimpleNamespace
 import pytest
 from numba.core import event
 
-import roadbed.kernels.progress  # noqa: F401  (registers what waits)
 from roadbed.core.memory import uncollected
+from roadbed.kernels import progress
 
-COMPILED = {"dispatcher": SimpleNamespace(py_func=uncollected)}
+COMPILED = {"dispatcher": SimpleNamespace(py_func=progress.register)}
 FIRST_RESULT = """
 import sys, numpy, roadbed
 roadbed.GroundFilter()(numpy.random.default_rng(0).uniform(-20, 20, (2000, 3)))

@@ -19,7 +19,7 @@ from roadbed.core.device_arrays import DeviceArray, lies_on_device, to_host
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
-from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, per_point
+from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 from roadbed.core.variance_cells import VarianceCells
@@ -89,8 +89,7 @@ class Scan:
             raise InputError(f"{what}: expected points of shape (N, 3), found {tuple(points.shape)}")
         if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
             shift = map_shift(points.T, _STEPS_OF_CENTIMETRES_M)
-            with np.errstate(over="ignore"):  # a float64 of 1e300 becomes infinite, which the filters label unknown
-                points = np.ascontiguousarray(points - shift.translation if shift else points, np.float32)
+            points = near_origin(list(points.T), shift)
             if shift is not None:
                 if self.T_world_sensor is not None:
                     raise InputError(f"{what}: points: found map coordinates, expected the sensor frame with a pose")

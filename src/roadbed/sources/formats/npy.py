@@ -70,7 +70,8 @@ def read_npz(path: str | Path) -> Scan:
         if name in arrays:
             fields[name] = _per_point(arrays, name, count, path)
     # In archives of Roadbed they are what they are; others may have a clock of their own.
-    known: Any = {name: fields.pop(name) for name in ("point_time",) if "sensor" in arrays and name in fields}
+    is_ours = "sensor" in arrays and "point_time" in fields
+    known: Any = {"point_time": fields.pop("point_time")} if is_ours else {}
     channels: dict[str, NDArray] = {}
     left_out: tuple[str, ...] = ()
     for name, values in arrays.items():
