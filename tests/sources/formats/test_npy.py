@@ -58,13 +58,19 @@ def test_foreign_archives(tmp_path):
 
 
 def test_archives_of_others_lose_no_array_pose_or_time(tmp_path):
-    rows = {"Intensity": ROWS[:, 3], "colour": ROWS[:, :3], "label": np.arange(4), "name": np.full(4, "car")}
+    rows = {
+        "Intensity": ROWS[:, 3],
+        "colour": ROWS[:, :3],
+        "label": np.arange(4),
+        "name": np.full(4, "car"),
+        "sensor": np.arange(4),
+    }
     scalars = {"T_world_sensor": Pose.from_euler(1, 2, 3).matrix, "time": 5.0, "grid": np.zeros((9, 9))}
     for name, points in (("points", ROWS[:, :3]), ("points", ROWS), ("xyz", ROWS[:, :3])):
         np.savez(tmp_path / "a.npz", **{name: points}, **rows, **scalars)
         scan = read_npz(tmp_path / "a.npz")
         assert scan.intensity.tolist() == ROWS[:, 3].tolist()
-        assert {"colour", "label"} <= set(scan.channels)
+        assert {"colour", "label", "sensor"} <= set(scan.channels)
         assert scan.time == 5
         assert scan.T_world_sensor.xyz == (1, 2, 3)
         assert scan.diagnostics == ("array name left out: found <U3, expected numbers",)
