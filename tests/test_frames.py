@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
+from roadbed.outputs.pcd import write_pcd
 
 angles = st.floats(-3.1, 3.1)
 small = st.floats(-1.5, 1.5)
@@ -207,6 +208,43 @@ def test_a_part_of_a_scan_with_lists_has_their_chosen_values():
     scan = Scan(np.eye(3), intensity=[1, 2, 3], channels={"name": ["a", "b", "c"]}).part(np.array([2, 0]))
     assert scan.intensity.tolist() == [3, 1]
     assert scan.channels["name"].tolist() == ["c", "a"]
+
+
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (np.ones(2, bool), r"part of scan a: found a mask of 2 values, expected 3 \(one per point\)"),
+        ([0, 3], "part of scan a: found indices from 0 to 3, expected them below 3"),
+        ([-4], "part of scan a: found indices from -4 to -4"),
+        (np.ones((3, 3), bool), r"found bool of shape \(3, 3\), expected a mask or indices of points"),
+        (1, r"found int64 of shape \(\), expected a mask"),
+    ],
+)
+def test_selections_that_do_not_fit_are_refused(chosen, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        Scan(np.eye(3), name="a").part(chosen)
+    with pytest.raises(InputError, match=message.replace("part of scan a", r"a\.pcd: keep")):
+        write_pcd(tmp_path / "a.pcd", Scan(np.eye(3)), keep=chosen)
+    assert len(Scan(np.eye(3)).part([])) == 0
+    assert Scan(np.eye(3)).part([True, False, True]).points.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_masked_points_are_no_points():
+    points = np.ma.masked_array(np.ones((3, 3)), [[False] * 3, [True] * 3, [False, True, False]])
+    for values in (Scan(points).points, Scan.of(points).points, Scan(np.eye(3), channels={"c": points}).channels["c"]):
+        np.testing.assert_array_equal(np.isnan(values), points.mask)
+    assert np.isfinite(points.data).all()  # the caller's array is as it was
+    with pytest.raises(InputError, match="ring: found masked values of int64, expected floats"):
+        Scan(np.eye(3), ring=np.ma.masked_equal([1, 2, 3], 2))
+    assert Scan(np.eye(3), ring=np.ma.masked_array([1, 2, 3])).ring.tolist() == [1, 2, 3]
+
+
+def test_whole_numbers_of_32_bits_are_kept():
+    points = np.random.default_rng(0).integers(-500, 500, (2000, 3)) + np.array([691_000_001, 0, 0])
+    for kind in (np.int32, np.int64):
+        scan = Scan(points.astype(kind))
+        np.testing.assert_array_equal(scan.T_world_sensor @ scan.points.astype(float), points)
+    assert Scan(points.astype(np.int32) - [691_000_001, 0, 0]).T_world_sensor is None
 
 
 def test_map_coordinates_keep_their_centimetres():

@@ -19,7 +19,7 @@ from roadbed.core.device_arrays import DeviceArray, lies_on_device, to_host
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
-from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point
+from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point, selection
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 from roadbed.core.variance_cells import VarianceCells
@@ -81,7 +81,7 @@ class Scan:
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
-        what = f"scan {self.name}"
+        what = f"scan {self.name}".rstrip()
         for name in ("T_world_sensor", "T_vehicle_sensor"):
             self._set(name, as_pose(getattr(self, name)))
         points: Any = self.points if lies_on_device(self.points) else as_numbers(self.points, f"{what}: points")
@@ -202,6 +202,7 @@ class Scan:
 
     def part(self, chosen: NDArray | slice) -> Scan:
         """Only the chosen points, with all their channels."""
+        chosen = selection(chosen, len(self), f"part of scan {self.name}".rstrip())
         arrays = {name: values[chosen] for name, values in self._per_point()}
         named: Any = {name: arrays.pop(name, None) for name in _PER_POINT}
         return replace(self, points=self.points[chosen], channels=arrays, **named)

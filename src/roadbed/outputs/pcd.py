@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import selection
 from roadbed.io.atomic import atomic_write
 from roadbed.outputs.npz import scan_facts
 from roadbed.sources.formats.pcd import FACTS
@@ -29,7 +30,7 @@ def write_pcd(
     also names is replaced by it.
     """
     columns = _columns(path, scan, label, extra)
-    chosen = slice(None) if keep is None else np.asarray(keep)
+    chosen = slice(None) if keep is None else selection(keep, len(scan), f"{path}: keep")
     count = len(columns["x"][chosen])
     table = np.empty(count, [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
     for name, values in columns.items():

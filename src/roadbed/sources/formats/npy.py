@@ -23,6 +23,7 @@ CHANNEL_PREFIX = "channel."
 _RESULT_PREFIXES = ("ground.", "occupancy.")
 _SINGLE = ("sensor", "time", "front", "has_origin")  # per point in archives of others
 _FACTS = (*_SINGLE, "T_world_sensor", "T_vehicle_sensor", "mount_names", "mount_poses")  # of a scan, not per point
+_USUAL_COLUMNS = 8  # of an organised cloud; images with channels first are wider
 _MOST_COLUMNS = 32  # a wider array is a grid or an image
 
 
@@ -104,6 +105,11 @@ def _columns(array: NDArray, where: str, layout: Layout | None = None) -> dict[s
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) or more columns")
     if array.ndim == 2 and array.shape[0] == 3 < array.shape[1]:
         raise InputError(f"{where}: shape: found {array.shape}, which looks transposed, expected (N, 3) or more")
+    if array.ndim > 2 and (array.shape[-3] == 3 or array.shape[-3] <= _USUAL_COLUMNS < array.shape[-1]):
+        raise InputError(
+            f"{where}: shape: found {array.shape}, whose x, y and z may be in the axis of {array.shape[-3]}, "
+            f"expected them in the last axis: np.moveaxis(array, -3, -1); or (N, {array.shape[-1]}) points"
+        )
     if array.shape[-1] > _MOST_COLUMNS:
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) to (N, {_MOST_COLUMNS})")
     rows = check_numbers(array, where).reshape(-1, array.shape[-1])
