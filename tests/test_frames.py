@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
+from roadbed.odometry.deskew import Motion, deskew
 from roadbed.outputs.pcd import write_pcd
 
 angles = st.floats(-3.1, 3.1)
@@ -282,6 +283,33 @@ def test_times_of_points_of_a_merged_scan_count_from_its_time():
     )
     merged = Scan.merged([one, other])
     np.testing.assert_allclose(merged.time + merged.point_time, [7, 7.1, 7.2, 7.05, 7.15, 7.25])
+
+
+def moving_sensors(**more):
+    """Two sensors of a vehicle at 10 m/s that see the same place 0.05 s apart."""
+    mounts = {"front": Pose.from_euler(2, 0, 1, yaw=0.5), "rear": Pose.from_euler(-2, 0, 1, yaw=3)}
+    for (name, mount), time in zip(mounts.items(), (7.0, 7.05)):
+        T_world_sensor = Pose.from_euler(10 * (time - 7)) @ mount
+        points = T_world_sensor.inverse() @ np.array([[10.0, 1, 0]])
+        yield Scan(points, time=time, sensor=name, T_vehicle_sensor=mount, T_world_sensor=T_world_sensor, **more)
+
+
+def test_merged_scans_of_different_times_lie_where_the_first_is():
+    front, rear = moving_sensors()
+    np.testing.assert_allclose(Scan.merged([front, rear]).points, [[10, 1, 0]] * 2, atol=1e-5)
+    late = Scan.merged([rear, front])
+    np.testing.assert_allclose(late.T_world_sensor @ late.points, [[10, 1, 0]] * 2, atol=1e-5)
+    assert late.diagnostics == ()
+    blind = Scan.merged([front, rear.at(None)])
+    np.testing.assert_allclose(blind.points, [[10, 1, 0], [9.5, 1, 0]], atol=1e-5)
+    assert blind.diagnostics == ("time of rear: +0.050 s from front; the motion is unknown without poses",)
+    assert Scan.merged([front, rear.at(None, 7.01)]).diagnostics == ()
+
+
+def test_deskewing_moves_merged_scans_whose_points_have_times():
+    merged = Scan.merged(moving_sensors(point_time=[0.0]))
+    moved = deskew(merged, Motion(np.array([10.0, 0, 0]), np.zeros(3)))
+    np.testing.assert_allclose(moved.points, [[10, 1, 0]] * 2, atol=1e-5)
 
 
 def test_channels_of_other_shapes_are_not_merged():
