@@ -230,6 +230,19 @@ def test_selections_that_do_not_fit_are_refused(chosen, message, tmp_path):
     assert Scan(np.eye(3)).part([True, False, True]).points.tolist() == [[1, 0, 0], [0, 0, 1]]
 
 
+def test_read_only_and_unaligned_points_are_copied():
+    """CPU kernels are compiled for one type of points; another would compile them again."""
+    points = np.eye(3, dtype=np.float32)
+    unaligned = np.frombuffer(b"0" + points.tobytes(), np.float32, offset=1).reshape(3, 3)
+    frozen = points.copy()
+    frozen.flags.writeable = False
+    for given in (frozen, unaligned):
+        found = Scan(given).points
+        assert found.flags.carray
+        np.testing.assert_array_equal(found, points)
+    assert Scan(points).points is points
+
+
 def test_masked_points_are_no_points():
     points = np.ma.masked_array(np.ones((3, 3)), [[False] * 3, [True] * 3, [False, True, False]])
     for values in (Scan(points).points, Scan.of(points).points, Scan(np.eye(3), channels={"c": points}).channels["c"]):

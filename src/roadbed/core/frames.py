@@ -88,7 +88,7 @@ class Scan:
         points: Any = self.points if lies_on_device(self.points) else as_numbers(self.points, f"{what}: points")
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"{what}: expected points of shape (N, 3), found {tuple(points.shape)}")
-        if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
+        if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.carray):
             shift = map_shift(points.T, _STEPS_OF_CENTIMETRES_M)
             points = near_origin(list(points.T), shift)
             if shift is not None:
