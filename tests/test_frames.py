@@ -236,8 +236,8 @@ def test_read_only_and_unaligned_points_are_copied():
     unaligned = np.frombuffer(b"0" + points.tobytes(), np.float32, offset=1).reshape(3, 3)
     frozen = points.copy()
     frozen.flags.writeable = False
-    for given in (frozen, unaligned):
-        found = Scan(given).points
+    for other in (frozen, unaligned):
+        found = Scan(other).points
         assert found.flags.carray
         np.testing.assert_array_equal(found, points)
     assert Scan(points).points is points
