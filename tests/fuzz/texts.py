@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts: configurations, rigs, metadata, poses, times, calibrations, boxes, masks, locations and command lines."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from random import Random

@@ -5,8 +5,6 @@
 kernels that it compiles on its standard output.
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess
