@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole chain: scan -> ground -> occupancy; moving cells are left out of the next ground."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The mounting of a sensor, and how sure a ground frame is of it and of its surface."""
 
+from __future__ import annotations
+
 import math
 from dataclasses import dataclass
 from typing import NamedTuple

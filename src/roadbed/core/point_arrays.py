@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users and files give as arrays, checked, and points near enough to the origin for float32."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reports which kernels Numba compiles and how many are left. Only the first use of a kernel on a machine compiles."""
 
+from __future__ import annotations
+
 import logging
 import sys
 import threading

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The occupancy filter: scans with their ground in, occupancy frames out; observe, fuse, filter, group."""
 
+from __future__ import annotations
+
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager

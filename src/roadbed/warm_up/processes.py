@@ -5,6 +5,8 @@
 kernels that it compiles on its standard output.
 """
 
+from __future__ import annotations
+
 import os
 import platform
 import subprocess

@@ -2,6 +2,8 @@
 # mypy: ignore-errors
 """The plane of the nearest ground, by consensus of the lowest returns and reweighted least squares."""
 
+from __future__ import annotations
+
 import math
 from typing import NamedTuple
 
