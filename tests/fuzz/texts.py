@@ -90,9 +90,6 @@ def timestamps(rng: Random) -> bytes:
     return "\n".join(rng.choices((*stamps, "noon", "", "2011-09-26 13:02:25.", "2011-02-30 1:1:1"), k=3)).encode()
 
 
-_CAMERA_ROW = ("0", "-1", "0", "0", "0", "0", "-1", "0", "1", "0", "0", "0")
-
-
 def calibration(rng: Random) -> bytes:
     row = " ".join(
         odd(rng, word, *_NUMBERS, chance=0.05)
