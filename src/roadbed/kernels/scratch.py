@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Scratch arrays on a kernel's stack, without heap allocation: `block = scratch(64, np.float64)`."""
 
 from typing import Any
