@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Binary PCD files with every channel of a scan in its own type, and the label of each point."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import selection
 from roadbed.io.atomic import atomic_write
+from roadbed.outputs.npz import scan_facts
+from roadbed.sources.formats.pcd import FACTS
 
 
 def write_pcd(
@@ -22,16 +26,17 @@ def write_pcd(
 ) -> None:
     """Write x, y, z, all channels, then `label` (uint8) and `extra` per-point values; `keep` selects points.
 
-    The sensor's pose goes into VIEWPOINT. A channel that label or extra also names is replaced by it.
+    The sensor's pose goes into VIEWPOINT, its time, name and mounting into a comment. A channel that label or extra
+    also names is replaced by it.
     """
     columns = _columns(path, scan, label, extra)
-    chosen = slice(None) if keep is None else np.asarray(keep)
+    chosen = slice(None) if keep is None else selection(keep, len(scan), f"{path}: keep")
     count = len(columns["x"][chosen])
     table = np.empty(count, [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
     for name, values in columns.items():
         table[name] = values[chosen]
     with atomic_write(path) as file:  # a large scan is not copied again
-        file.write(_header(columns, count, scan.T_world_sensor))
+        file.write(_header(columns, count, scan))
         file.write(table.data)
 
 
@@ -42,6 +47,7 @@ def _columns(
     channels = scan.all_channels()
     if "point_time" in channels and "time" not in channels:
         channels = {"time" if name == "point_time" else name: values for name, values in channels.items()}
+        channels["time"] = channels["time"] * 1.0  # whole numbers would count nanoseconds
     named.update(channels)
     if label is not None:
         named["label"] = np.asarray(label).astype(np.uint8)
@@ -66,11 +72,13 @@ def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArr
     return columns.astype(f"<{kind}{size}", copy=False)
 
 
-def _header(columns: dict[str, NDArray], count: int, pose: Pose | None) -> bytes:
+def _header(columns: dict[str, NDArray], count: int, scan: Scan) -> bytes:
+    pose = scan.T_world_sensor
     x, y, z, w = (pose or Pose.identity()).quaternion
     viewpoint = [0, 0, 0, 1, 0, 0, 0] if pose is None else [*pose.xyz, float(w), float(x), float(y), float(z)]
     lines = [
         "# .PCD v0.7 - Point Cloud Data file format",
+        f"{FACTS}{json.dumps({name: values.tolist() for name, values in scan_facts(scan).items()})}",
         "VERSION 0.7",
         "FIELDS " + " ".join(columns),
         "SIZE " + " ".join(str(values.dtype.itemsize) for values in columns.values()),

@@ -84,11 +84,11 @@ def export_map(
         for name, kind in (("ground.laz", GROUND), ("obstacles.laz", OBSTACLE)):
             write_laz(file(name), stored, kind, georeference)
     if "nav2" in names:
-        write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
+        write_nav2_map(file("static.pgm"), file("static.yaml"), stored, georeference)
     if "ply" in names:
         write_ply(file("surface.ply"), stored, georeference)
     if "picture" in names:
-        save_relief(file("relief.png"), stored)
+        save_relief(file("relief.png"), stored, georeference)
     done.damaged = tuple(stored.damaged)
     return done
 

@@ -5,20 +5,24 @@ An own reader, because the available libraries fail on parts of the format (64-b
 headers).
 """
 
+import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError, errors_at
+from roadbed.core.errors import InputError, errors_at, foreign_errors
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.files import FileSource
+from roadbed.sources.formats.npy import read_facts
 from roadbed.sources.formats.text_table import parse_blocks
 
 DATA_KINDS = ("ascii", "binary", "binary_compressed")
@@ -28,6 +32,7 @@ _MOST_FIELDS = 1024
 _LONGEST_COUNT = 1 << 16
 _MOST_POINTS = 1 << 40
 PADDING = "_"
+FACTS = "# roadbed: "  # the comment in which Roadbed keeps what the format has no place for
 _KEYS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 _NUMBER_CHARACTERS = b"0123456789+-.eEnNaAiIfF \t\r\n\v\f"
 
@@ -52,7 +57,7 @@ class PcdHeader:
     fields: tuple[PcdField, ...]
     points: int
     data: str  # ascii, binary or binary_compressed
-    T_world_sensor: Pose | None  # VIEWPOINT; None for the identity, which writers use for "unknown"
+    facts: Mapping[str, Any]  # pose, time, ... by the names of Scan
     length: int  # bytes, with the DATA line
 
     @property
@@ -70,7 +75,7 @@ class PcdSource(FileSource):
         return read_pcd(path)
 
     def carries_pose(self, path: Path) -> bool:
-        return parse_header(read_bytes(path), str(path)).T_world_sensor is not None
+        return parse_header(read_bytes(path), str(path)).facts["T_world_sensor"] is not None
 
 
 def read_pcd(path: str | Path) -> Scan:
@@ -89,7 +94,9 @@ def read_pcd(path: str | Path) -> Scan:
             raise
         fields = _read_without_characters(header, body, str(path))
         notes = (f"field {', '.join(characters)} left out: found raw characters, expected numbers",)
-    return scan_from_fields(fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem, diagnostics=notes)
+    mounts = header.facts["mounts"] if "sensor_index" in fields else ()
+    more = {**header.facts, "mounts": ()}
+    return replace(scan_from_fields(fields, str(path), name=path.stem, diagnostics=notes, **more), mounts=mounts)
 
 
 def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
@@ -184,6 +191,7 @@ def _per_point(values: NDArray, field: PcdField) -> NDArray:
 def parse_header(raw: bytes, where: str) -> PcdHeader:
     """Read the header at the start of `raw`."""
     entries: dict[str, list[str]] = {}
+    facts = read_facts({}, where)
     position = 0
     while True:
         end = raw.find(b"\n", position, _LONGEST_HEADER)
@@ -192,6 +200,8 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
             raise InputError(f"{where}: PCD header: found {found}, expected FIELDS, SIZE, TYPE, POINTS and DATA")
         line = raw[position:end].decode("utf-8", "replace").strip()
         position = end + 1
+        if line.startswith(FACTS):
+            facts = _facts(line.removeprefix(FACTS), where)
         if not line or line.startswith("#"):
             continue
         key, *values = line.split()
@@ -209,7 +219,15 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
     data = " ".join(entries["DATA"]).lower()
     if data not in DATA_KINDS:
         raise InputError(f"{where}: DATA: found {data!r}, expected {', '.join(DATA_KINDS)}")
-    return PcdHeader(_fields(entries, where), _points(entries, where), data, _viewpoint(entries, where), position)
+    # The identity is what writers use for "unknown"; of Roadbed's own files, the comment says which it is.
+    facts["T_world_sensor"] = _viewpoint(entries, where) or facts["T_world_sensor"]
+    return PcdHeader(_fields(entries, where), _points(entries, where), data, facts, position)
+
+
+def _facts(text: str, where: str) -> dict[str, Any]:
+    with foreign_errors(f"{where}: PCD header", "comment of Roadbed"):
+        arrays = {str(name): np.array(value) for name, value in json.loads(text).items()}
+    return read_facts(arrays, f"{where}: PCD header")
 
 
 def _fields(entries: dict[str, list[str]], where: str) -> tuple[PcdField, ...]:
