@@ -36,8 +36,8 @@ def uncounted(_typing_context, given):
     """The same arrays, or tuples of them, without references that Numba would count, with an atomic operation at each
     row or argument. For what the caller holds: arguments of a kernel that Python calls."""
 
-    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
-        if isinstance(kind, types.BaseTuple):
+    def strip(context, builder, kind, value):
+        if isinstance(kind, (types.UniTuple, types.Tuple, types.NamedTuple, types.NamedUniTuple)):
             parts = zip(kind.types, cgutils.unpack_tuple(builder, value))
             return context.make_tuple(builder, kind, [strip(context, builder, *part) for part in parts])
         if not isinstance(kind, types.Array):
