@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small real disks, mounted for a test: full after a few kilobytes, or read-only."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

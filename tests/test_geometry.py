@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses are plain numbers that behave as the matrices they stand for."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np

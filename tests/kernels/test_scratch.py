@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Room on a kernel's stack: an array like any other, and new in every call."""
+"""Room on a kernel's stack, and arrays whose references are not counted: arrays like any others."""
+
+import sys
+from typing import NamedTuple
 
 import numpy as np
 
 from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.scratch import scratch
+from roadbed.kernels.scratch import scratch, uncounted
 
 ROOM = 40
 
@@ -46,3 +49,24 @@ def test_room_in_a_loop_is_taken_once():
         return total
 
     assert kernel(1_000_000) == 1_000_000
+
+
+class _Table(NamedTuple):
+    rows: np.ndarray
+    factor: float
+
+
+@njit()
+def _add_rows(given):
+    (rows, factor), total = uncounted(given)
+    for k in range(rows.shape[0]):
+        total[k] = factor * _running_sum(rows[k], np.zeros(4))
+
+
+def test_arrays_without_references_are_read_and_written_like_others():
+    rows, total = np.arange(12.0).reshape(3, 4), np.zeros(3)
+    held = sys.getrefcount(rows), sys.getrefcount(total)
+    _add_rows((_Table(rows, 2.0), total))
+    assert np.array_equal(total, 2 * rows.sum(1))
+    assert (sys.getrefcount(rows), sys.getrefcount(total)) == held
+    assert "NRT_incref" not in next(iter(_add_rows.inspect_llvm().values()))

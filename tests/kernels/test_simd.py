@@ -24,6 +24,7 @@ from roadbed.kernels.simd import (
     maximum,
     minimum,
     splat,
+    square_root,
     store,
     store_first,
     to_int32,
@@ -38,7 +39,7 @@ RNG = np.random.default_rng(5)
 def every_operator(planes, out):
     for c in range(U(0), U(planes.shape[1]), STEP):
         a, b = load(planes, (0, c)), load(planes, (1, c))
-        store(out, (0, c), (a + b) * F(2) - a / b)
+        store(out, (0, c), (a + b) * F(2) - square_root(a * a) / b)
         store(out, (1, c), where((a < b) & (F(0.5) >= a), maximum(a, splat(F(0.25))), floor(b * F(3))))
         store(out, (2, c), exp2_lanes(F(0) - a * a * F(40)))
         store(out, (3, c), splat(sum_lanes(a)))
@@ -102,7 +103,7 @@ def test_lanes_compute_what_numpy_does():
     out = np.zeros((5, planes.shape[1]), np.float32)
     every_operator(planes, out)
     a, b = planes.astype(np.float64)
-    np.testing.assert_allclose(out[0], (a + b) * 2 - a / b, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(out[0], (a + b) * 2 - abs(a) / b, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(out[1], np.where((a < b) & (a <= 0.5), np.maximum(a, 0.25), np.floor(b * 3)), rtol=1e-6)
     np.testing.assert_allclose(out[2], 2.0 ** (-40 * a * a), rtol=2e-5)
     a, b = (values.reshape(-1, LANES) for values in (a, b))

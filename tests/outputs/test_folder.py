@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of results: sources and files of others are never touched, old results only when asked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

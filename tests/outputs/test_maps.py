@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every product of a map, opened by the programs' own libraries and held against the simulator's truth."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

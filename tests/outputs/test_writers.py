@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every writer read back by its reader gives the same scan."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -29,8 +29,6 @@ class Placement:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """Position of the vehicle on the lattice."""
-
     x: float  # m from the lattice's corner
     y: float
 

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
-"""Scratch arrays on a kernel's stack, without heap allocation: `block = scratch(64, np.float64)`."""
+"""Arrays without references: on a kernel's stack, `block = scratch(64, np.float64)`, and a kernel's arguments."""
 
 from typing import Any
 
@@ -30,3 +29,24 @@ def _scratch(_typing_context, count, dtype):
 
 
 scratch: Any = intrinsic(prefer_literal=True)(_scratch)
+
+
+@intrinsic
+def uncounted(_typing_context, given):
+    """The same arrays, or tuples of them, without references that Numba would count, with an atomic operation at each
+    row or argument. For what the caller holds: arguments of a kernel that Python calls."""
+
+    def strip(context, builder, kind, value):
+        if isinstance(kind, (types.UniTuple, types.Tuple, types.NamedTuple, types.NamedUniTuple)):
+            parts = zip(kind.types, cgutils.unpack_tuple(builder, value))
+            return context.make_tuple(builder, kind, [strip(context, builder, *part) for part in parts])
+        if not isinstance(kind, types.Array):
+            return value
+        array = context.make_array(kind)(context, builder, value)
+        array.meminfo = cgutils.get_null_value(array.meminfo.type)
+        return array._getvalue()
+
+    def codegen(context, builder, signature, arguments):
+        return strip(context, builder, signature.return_type, arguments[0])
+
+    return given(given), codegen

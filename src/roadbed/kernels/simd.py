@@ -319,11 +319,22 @@ def lane_indices(_builder):
     return ir.Constant(_F32, [float(lane) for lane in range(LANES)])
 
 
+def _each(builder, name, lanes):
+    """A function of LLVM of each lane."""
+    kind = ir.FunctionType(_F32, [_F32])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, f"llvm.{name}.v{LANES}f32"), [lanes])
+
+
 @instruction(FLOAT32X8, FLOAT32X8)
 def floor(builder, lanes):
     """The largest integer not above each lane."""
-    function = ir.FunctionType(_F32, [_F32])
-    return builder.call(cgutils.get_or_insert_function(builder.module, function, f"llvm.floor.v{LANES}f32"), [lanes])
+    return _each(builder, "floor", lanes)
+
+
+@instruction(FLOAT32X8, FLOAT32X8)
+def square_root(builder, lanes):
+    """The square root of each lane; NaN below zero."""
+    return _each(builder, "sqrt", lanes)
 
 
 @instruction(FLOAT32X8, FLOAT32X8)

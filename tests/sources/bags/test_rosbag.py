@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real bags, written here by rosbags: ROS 1, ROS 2 with sqlite3 and with MCAP."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """The points of a scan that are returns, and in how many columns and sectors they support or contradict a plane."""
 
 import math
@@ -10,16 +9,9 @@ from roadbed.kernels.jit import inlined, njit
 from roadbed.kernels.numeric import F, max
 
 SECTORS = 16
-_NEAREST, _FARTHEST = F(1e-6**2), F(1e15**2)  # m^2, of a return
+NEAREST, FARTHEST = F(1e-6**2), F(1e15**2)  # m^2, of a return: others are missing, far beyond any sensor or NaN
 _HALF_WAY = math.tan(2 * math.pi / SECTORS)  # there are four sectors in a quarter
 _ON, _ABOVE, _BELOW = np.uint8(1), np.uint8(2), np.uint8(4)
-
-
-@inlined()
-def squared_range(x, y, z):
-    """The squared range of a return, infinity where a point is none: it is missing, far beyond any sensor or NaN."""
-    squared = x * x + y * y + z * z
-    return squared if _NEAREST < squared < _FARTHEST else F(np.inf)
 
 
 @njit(cache=True)
@@ -33,7 +25,7 @@ def returns_of(points, enough):
         for i in range(0, n, stride):
             x, y, z = points[i, 0], points[i, 1], points[i, 2]
             rows[0, count], rows[1, count], rows[2, count] = x, y, z  # written over where it does not count
-            count += squared_range(x, y, z) < F(np.inf)
+            count += NEAREST < x * x + y * y + z * z < FARTHEST
         if count >= enough or stride == 1:
             return np.ascontiguousarray(rows[:, :count])
         stride //= 2

@@ -45,8 +45,6 @@ PARTS = tuple(name for files in PRODUCTS.values() for name in files)
 
 @dataclass
 class Exported:
-    """What was written."""
-
     files: list[str] = field(default_factory=list)
     nodes: int = 0  # known
     damaged: tuple[str, ...] = ()  # one line per tile that could not be read

@@ -18,6 +18,7 @@ from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, max, min
 from roadbed.kernels.parallel import parallel_region
+from roadbed.kernels.scratch import uncounted
 from roadbed.kernels.simd import LANES, STEP, exp2_lanes, load, load_flat, maximum, splat, store, store_flat, where
 from roadbed.kernels.simd_reductions import store_column, sum_each, sum_lanes
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
@@ -296,6 +297,7 @@ def expectation_maximization(tasks, row_chunks, points, arrays, active_columns, 
     Outside of the active columns both buffers must be zero. Jacobi: an iteration reads the old buffer only, so that the
     result depends neither on the order of rows nor on the number of threads.
     """
+    points, arrays, active_columns, row_sums = uncounted((points, arrays, active_columns, row_sums))
     share = rules.beta / F(rules.neighbours)
     down = HALF_LOG2_E / (rules.sigma_down * rules.sigma_down)
     reach = F(1) / (rules.sigma_down * rules.sigma_down)

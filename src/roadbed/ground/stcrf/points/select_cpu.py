@@ -9,6 +9,7 @@ import numpy as np
 from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, ONE, ZERO, F, U, bits_of_float, float_from_bits, max, min
+from roadbed.kernels.scratch import uncounted
 from roadbed.kernels.simd import (
     LANES,
     STEP,
@@ -249,10 +250,10 @@ def _copy_points(first_row, last_row, points, excluded, limit, shaping):
 
 @inner(fastmath=FAST)
 def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars, shaping):
-    spacing = shape.spacing
+    points, moving, low, pillars, shaping = uncounted((points, moving, low, pillars, shaping))
+    spacing, (lowest, is_wall) = shape.spacing, pillars
     half = spacing * F(0.5)
     side, low_side = rules.side, rules.low_side
-    lowest, is_wall = pillars
     x, y, z, pillar = points.x, points.y, points.z, points.pillar
     excluded, some_move = EXCLUDED | WALL if rules.exclude_walls else EXCLUDED, moving.mask.shape[0] > 0
     first_node, last_node = first_row * shape.columns, last_row * shape.columns

@@ -10,6 +10,7 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.points.active_columns_cpu import is_seen_from_above
 from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import ONE, F, U, max, min
+from roadbed.kernels.scratch import uncounted
 from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
@@ -203,6 +204,7 @@ def describe_surface(tasks, chunks, information, arrays, seen_by, active_columns
     seen is known only between seen neighbours, because information from neighbours alone says little about it, and so
     is a ceiling. `seen_by`: whether the prior was used, and the position of the highest sensor, m.
     """
+    information, arrays, evidence, layers = uncounted((information, arrays, evidence, layers))
     parts, seen, seen_in_row = chunks.shape[0] - 1, evidence.seen, evidence.seen_in_row
     for phase in range(SURFACE_PHASES):
         part = first_chunk(tasks, phase)
