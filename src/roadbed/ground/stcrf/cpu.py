@@ -131,7 +131,7 @@ class StcrfCpu:
     def output(self, given: FrameInput) -> FrameOutput:
         timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
-        self._warm, self._single_thread = given.warm, count < _POINTS
+        self._warm, self._single_thread = given.warm, count < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
         with timed(timings, "sort"):
