@@ -17,6 +17,7 @@ from roadbed.core.errors import ConfigError
 def occupancy_scenes(
     scene: Annotated[list[str] | None, typer.Option(help="Only this scene; may be repeated.")] = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed of scene and filter; 701 to 705 by default.")] = None,
+    option: Annotated[list[str] | None, typer.Option(help="Of the simulator, as density=3; may be repeated.")] = None,
     backend: BackendOption = CPU,
     processes: Annotated[int, typer.Option(min=1, help="Sequences at once.")] = 1,
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Print means and runs as tables of a page.")] = False,
@@ -27,7 +28,7 @@ def occupancy_scenes(
     from roadbed.bench.timing import report
 
     chosen, seeds = chosen_of(scene, SCENES, "scene"), seed or list(range(701, 706))
-    measured = run_rows(chosen, seeds, str(backend), processes)
+    measured = run_rows(chosen, seeds, str(backend), processes, option or ())
     runs = list(progress(measured, "sequences", len(chosen) * len(seeds)))
     rows = mean_rows(runs)
     if as_markdown:

@@ -22,6 +22,7 @@ SCENES = {
     "mountain": "sim:mountain?frames=40",
     "city, VLP-16": "sim:city?sensor=vlp16&frames=40",
     "highway, VLP-16": "sim:highway?sensor=vlp16&frames=40",
+    "off the road, VLP-16": "sim:offroad?sensor=vlp16&frames=40",
     "parking, VLP-16": "sim:parking?sensor=vlp16&frames=40",
     "mountain, VLP-16": "sim:mountain?sensor=vlp16&frames=40",
     "city, four LUX": "sim:city?sensor=lux4&frames=75",
@@ -42,9 +43,11 @@ FIGURES = {
 Row = dict[str, Any]
 
 
-def run_rows(scenes: Sequence[str], seeds: Iterable[int], backend: str = "cpu", processes: int = 1) -> Iterator[Row]:
-    """One row per scene and seed, in order."""
-    tasks = [(scene, seed, backend) for scene in scenes for seed in seeds]
+def run_rows(
+    scenes: Sequence[str], seeds: Iterable[int], backend: str = "cpu", processes: int = 1, options: Sequence[str] = ()
+) -> Iterator[Row]:
+    """One row per scene and seed, in order; `options` of the simulator as "density=3"."""
+    tasks = [(scene, seed, backend, tuple(options)) for scene in scenes for seed in seeds]
     if processes == 1:
         yield from map(run, tasks)
         return
@@ -52,10 +55,11 @@ def run_rows(scenes: Sequence[str], seeds: Iterable[int], backend: str = "cpu", 
         yield from pool.imap(run, tasks, chunksize=1)
 
 
-def run(task: tuple[str, int, str]) -> Row:
+def run(task: tuple[str, int, str, tuple[str, ...]]) -> Row:
     """The figures of one sequence."""
-    scene, seed, backend = task
-    found = evaluate_occupancy(open_source(f"{SCENES[scene]}&seed={seed}"), Config(seed=seed, backend=backend))
+    scene, seed, backend, options = task
+    location = "&".join((SCENES[scene], f"seed={seed}", *options))
+    found = evaluate_occupancy(open_source(location), Config(seed=seed, backend=backend))
     found |= {"never_found": found["movers_never_found"], **over_movers(found["movers"])}
     return {"scene": scene, "seed": seed, "movers": int(found["movers_seen"])} | {name: found[name] for name in FIGURES}
 

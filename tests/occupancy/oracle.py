@@ -73,10 +73,6 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
         probable = min(e, 0.55)
         sure = (e - probable) * math.exp(-dt / config.sure_memory)
         e = probable * math.exp(-dt / config.free_memory) + sure
-    e += config.vacated * seen * d_old
-    if s + e > 1:
-        s, e = s / (s + e), e / (s + e)
-    u = 1 - s - e
     masses, to_static = [], 0.0
     for vx, vy, m in particles:
         m *= config.survival**steps * (1 - over(1 - config.unobserved_survival) * (1 - seen))
@@ -84,6 +80,11 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
         to_static += stop * m
         masses.append((1 - stop) * m)
     arriving = sum(masses)
+    left = min(d_old, 2 * (arriving + to_static)) if hit else d_old
+    e += config.vacated * seen * left
+    if s + e > 1:
+        s, e = s / (s + e), e / (s + e)
+    u = 1 - s - e
     born = 0.0
     if hit or not config.hits_only:
         e_sd = over(config.static_to_dynamic)

@@ -57,8 +57,9 @@ def test_a_filter_calls_nothing_free_that_its_objects_hide(name):
             deep = depth(found.grid, *item.position, item.heading, *item.extent)
             hidden |= (deep > 1e-6) & (found.observation >= 0.5)
         assert not found.free[hidden].any()
-        np.testing.assert_allclose(found.static, plain.static, atol=1e-3)  # two runs on a GPU drift apart by rounding
         seen = found.observation < 0.49
-        np.testing.assert_allclose(found.free[seen], plain.free[seen], atol=1e-3)
+        for one, other in ((found.static, plain.static), (found.free[seen], plain.free[seen])):
+            # Sums on a GPU differ by rounding from run to run; now and then a particle is then drawn in another cell.
+            assert np.count_nonzero(abs(one - other) > 1e-3) <= (0 if name == "cpu" else 1e-4 * one.size)
         withdrawn += np.count_nonzero(plain.free[hidden] > 0.5)
     assert withdrawn > 20

@@ -83,6 +83,23 @@ def test_one_cell_agrees_with_the_oracle(Filter, weights, p_z, seen, particles, 
             )
 
 
+@pytest.mark.parametrize("p_z", [0.05, 0.9])
+def test_a_cell_that_is_hit_again_while_nothing_comes_was_not_left(Filter, p_z):
+    """The end of a fence, where a shadow gives it free, is no mover that went on; a cell that is seen free was left."""
+    config = filter_model(**NO_CHANCE)
+    filter_ = Filter((3, 3), 1.0, config)
+    place(filter_, (1, 1), [(10.0, 0.0, 0.9)])
+    filter_.masses.dynamic[1, 1] = 0.9
+    p = np.full((3, 3), 0.5)
+    p[1, 1] = p_z
+    filter_.step(seen_as(p, 0.95), 0.1)
+    mature = float(config.surface_births and p_z > HIT)  # nothing seen has a surface
+    values, _, _ = oracle.cell_update((0, 0.9, 0), p_z, 0.95, [], config, mature)
+    np.testing.assert_allclose(masses(filter_)[:, 1, 1], values, atol=3e-6)
+    static, dynamic, free, unknown = values
+    assert free > 0.9 if p_z < HIT else static > dynamic and unknown > 0.02
+
+
 def test_velocity_moments_agree_with_the_oracle(Filter):
     config = filter_model(moving={"untested": 1.0}, **NO_CHANCE)
     filter_ = Filter((3, 3), 4.0, config)

@@ -15,15 +15,16 @@ from tests.occupancy.scenes import flat_ground, scan_at, sweep
 STEP, SPEED, FRAMES = 0.1, 20.0, 16
 
 
-def met_by_rings(x, slopes):
-    """Where rings of a sensor at x meet a wall at y = 4; the first alone meets a guard rail 0.5 to 0.75 m high."""
-    along = np.arange(7.0, 9.3, 0.1)
+def met_by_rings(x, slopes, begin=7.0):
+    """Where rings of a sensor at x meet a wall at y = 4, `begin` to 9.3 m ahead."""
+    along = np.arange(begin, 9.3, 0.1)
     away = np.hypot(along, 4.0)
     return np.vstack([np.column_stack([along + x, np.full(len(along), 4.0), 1.7 - s * away]) for s in slopes])
 
 
 def test_the_part_of_a_rail_that_one_ring_meets_does_not_move():
-    """Beams pass beneath the rail before and behind that part, so free space seems to follow it at the ego speed."""
+    """Beams pass beneath the rail, 0.5 to 0.75 m high, before and behind that part, so free space seems to follow it at
+    the ego speed."""
     filter_ = OccupancyFilter(Config.parse({"occupancy": {"grid": {"length": 40.0, "width": 20.0}}}))
     for k in range(FRAMES):
         x = SPEED * STEP * k
@@ -43,6 +44,21 @@ def test_a_wall_of_the_same_shape_moves():
         frame = filter_(scan, flat_ground(scan))
     assert frame.moving.any()
     assert np.nanmedian(frame.velocity[frame.moving][:, 0]) == pytest.approx(SPEED, rel=0.1)
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+@pytest.mark.parametrize(("slopes", "moves"), [((0.16, 0.15, 0.14), False), ((0.12, 0.11, 0.1), True)])
+def test_what_is_low_does_not_move_even_if_several_rings_meet_it(slopes, moves, name):
+    """Rings meet a bank 0.15 to 0.5 m over the ground that was taken for it, always at the same place ahead."""
+    filter_ = OccupancyFilter(
+        Config.parse({"occupancy": {"grid": {"length": 40.0, "width": 20.0}}}), backend=backend(name)
+    )
+    for k in range(FRAMES):
+        x = SPEED * STEP * k
+        scan = scan_at(np.vstack([sweep() + np.array([x, 0, 0]), met_by_rings(x, slopes, 7.7)]), STEP * k, x=x)
+        frame = filter_(scan, flat_ground(scan))
+    assert frame.moving.any() == moves
+    assert (frame.observation > 0.9).any()  # an obstacle it is
 
 
 @pytest.mark.parametrize("name", DRIVERS)

@@ -274,15 +274,16 @@ KERNEL update_measurement(GLOBAL const Step *step, GLOBAL const float *prior, GL
         int hit = p_z > (real)HIT;
         Cell cell = {(real)prior[STATIC * size + at], (real)prior[DYNAMIC * size + at], (real)prior[FREE * size + at],
                      (real)0, (real)0};
-        forget_and_vacate(&cell, seen, rules);
-        cell.u = one - cell.s - cell.e;
-
         int2 run = inside ? runs[at] : INT2(0, 0);
         CellParticles group = {particles, weights, cells, run, run_of_group(run, bounds), terms, factors, i - LOCAL_ID,
                        {one, one, one}};
         real arrivals[4] = {(real)0, (real)0, (real)0, (real)0}, reweighteds[2] = {(real)0, (real)0};
         SEGMENTED_SUM(arrival, 4, &group, arrivals)
         real stopped = arrivals[0], arriving = arrivals[1], tested = arrivals[2];
+        // A cell that is hit again while little comes was not left: the end of a fence, where a shadow gives it free.
+        if (hit) cell.d = fmin(cell.d, (real)REPLACED * (stopped + arriving));
+        forget_and_vacate(&cell, seen, rules);
+        cell.u = one - cell.s - cell.e;
 
         int moves = is_registered(registered, label[at]);
         int beside = hit && rules->beside > (real)0 && beside_mover(step, prior, row, column);

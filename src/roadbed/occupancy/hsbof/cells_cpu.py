@@ -27,6 +27,7 @@ from roadbed.occupancy.hsbof.model import (
     BESIDE_REACH,
     CEILING,
     NO_SURFACE,
+    REPLACED,
     SURFACE_REACH,
     WAS_EMPTY,
 )
@@ -159,10 +160,6 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
             continue
         seen = observation.observedness[row, column]
         s, d, e = prior.static[row, column], prior.dynamic[row, column], prior.free[row, column]
-        s, e = forget_and_vacate(float(s), float(d), float(e), seen, rules)
-        s, e = limit_sum(s, e)
-        u = 1 - s - e
-
         # P3-P5: survival, stopping, arrival of the particles in this cell.
         stopped = arriving = tested = 0.0
         survive = rules.survival * (1 - rules.unobserved_loss * (1 - seen))
@@ -175,6 +172,12 @@ def _update_with_evidence(begin, end, prior, observation, registered, start, par
             mass[i] = m
             arriving += m
             tested += m * min(2 * particles.tested[i], np.float32(1))
+
+        # A cell that is hit again while little comes was not left: the end of a fence, where a shadow gives it free.
+        left = min(float(d), REPLACED * (stopped + arriving)) if hit else float(d)
+        s, e = forget_and_vacate(float(s), left, float(e), seen, rules)
+        s, e = limit_sum(s, e)
+        u = 1 - s - e
 
         component = registered.label[row, column]
         moves = component >= 0 and not math.isnan(registered.velocity[component, 0])

@@ -21,6 +21,7 @@ WAS_EMPTY = 0.5  # free mass above which a cell was empty
 MATURING = 0.6  # static mass above which a cell that is hit grows older
 OLDEST = 10.0  # s
 LONGEST_FREE = 10.0  # s
+REPLACED = 2.0  # of the mass that comes into a hit cell, as much may have left it; what is more becomes unknown
 BESIDE_REACH, BESIDE_CELLS, BESIDE_MASS = 2, 3, 0.5  # cells around one, of which so many have so much dynamic mass
 SURFACE_REACH = 2  # subcells around a particle in which a return is looked for
 NO_SURFACE = 1e9  # squared distance to a return where there is none
@@ -138,7 +139,7 @@ class FilterModel:
     maturity_decay: float = 0.8  # what remains of a maturity each time the cell is seen free
     free_decay: float = 0.7  # what remains, when a cell is hit, of the time in which it was seen free
     test_memory: float = 0.3  # s in which a test of a particle's motion fades
-    test_free: float = 0.1  # s that a cell must have been seen free to test a motion; 0: its free mass decides
+    test_free: float = 0.15  # s that a cell must have been seen free to test a motion; 0: its free mass decides
     surface_sigma: float = 0.05  # m from the nearest return, standard deviation; infinite: all particles weigh the same
     surface_floor: float = 0.1  # weight of a particle far from any return, against 1 on one
     released: float = 0.4  # static mass of a registered component that starts to move

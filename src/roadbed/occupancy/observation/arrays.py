@@ -10,6 +10,7 @@ from roadbed.core.geometry import Float32
 from roadbed.occupancy.observation.model import NO_BEAM
 
 TOUCHED = 32  # cells that are cleared together
+GROUND, UPRIGHT = 1, 2  # a return from the ground, or as far above it as what moves reaches
 
 
 class Cloud(NamedTuple):
@@ -31,7 +32,7 @@ class Located(NamedTuple):
     cell: NDArray[np.int32]  # -1: outside the grid
     subcell: NDArray[np.uint8]
     weight: NDArray[np.int32]  # o_j in units of 1 / WEIGHT_ONE
-    on_ground: NDArray[np.uint8]
+    kind: NDArray[np.uint8]  # GROUND and UPRIGHT as bits
     low: NDArray[np.int32]  # bin where it ends if it is a low obstacle, -1: it is not
     azimuth: NDArray[np.int32]  # of those bins
 
@@ -39,8 +40,8 @@ class Located(NamedTuple):
     def empty(cls, count: int) -> Self:
         ray, cell, weight, low, azimuth = (np.empty(count, np.int32) for _ in range(5))
         slope = np.empty(count, np.float32)
-        subcell, on_ground = (np.empty(count, np.uint8) for _ in range(2))
-        return cls(ray, slope, cell, subcell, weight, on_ground, low, azimuth)
+        subcell, kind = (np.empty(count, np.uint8) for _ in range(2))
+        return cls(ray, slope, cell, subcell, weight, kind, low, azimuth)
 
 
 class Collected(NamedTuple):
@@ -53,8 +54,8 @@ class Collected(NamedTuple):
     covered: NDArray[np.uint8]  # (rays,) whether the ray has any; else `cover` is -NO_BEAM
     hits: NDArray[np.int32]  # (cells,) sum of the weights
     ground_seen: NDArray[np.uint8]  # (cells,)
-    lowest: Float32  # (cells,) least and greatest slope of the beams whose returns mark a surface
-    highest: Float32
+    lowest: Float32  # (cells,) least slope of the beams whose returns mark a surface
+    highest: Float32  # (cells,) greatest slope of those that are UPRIGHT
     touched: NDArray[np.uint8]  # (cells // TOUCHED + 1,) whether any of so many cells returned a beam
 
     @classmethod

@@ -13,12 +13,13 @@ from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.model import SUBCELLS
+from roadbed.occupancy.observation.arrays import GROUND, UPRIGHT
 from roadbed.occupancy.observation.model import SOFT_SIGMAS, SURE_SIGMAS, WEIGHT_ONE
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, nearest_node, plane_at
 
 _BLOCK = 64  # points
 (
-    _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _AZIMUTH, _CELL, _SUBCELL, _ON_GROUND, _OBSTACLE,
+    _PX, _PY, _PZ, _HEIGHT, _DZ, _NODE, _RAY, _SLOPE, _LOW, _AZIMUTH, _CELL, _SUBCELL, _KIND, _OBSTACLE,
     _VARIANCE, _WEIGHT,
 ) = (U(k * _BLOCK) for k in range(16))  # fmt: skip
 _ROOM = 16 * _BLOCK
@@ -69,7 +70,8 @@ def _place(cloud, grid, ground, model, block):
         block[_DZ + i] = dz
         block[_NODE + i] = node if known else -1.0
         block[_OBSTACLE + i] = 1.0 if inside & (dz > lowest) & (dz < model.clearance) else 0.0
-        block[_ON_GROUND + i] = 1.0 if inside & known & (dz <= model.obstacle_height) else 0.0
+        on_ground = inside & known & (dz <= model.obstacle_height)
+        block[_KIND + i] = GROUND if on_ground else (UPRIGHT if dz > model.upright else 0.0)
 
 
 @njit(inline="always")
@@ -100,8 +102,8 @@ def _weigh(count, model, block):
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def locate_points(first, last, cloud, grid, ground, model, out):
-    """Per chosen point: polar bin and slope of its beam, cell and subcell, obstacle weight o_j, whether it is a ground
-    return, and the polar bin where it ends if it is a low obstacle."""
+    """Per chosen point: polar bin and slope of its beam, cell and subcell, obstacle weight o_j, its kind, and the
+    polar bin where it ends if it is a low obstacle."""
     block = scratch(_ROOM, np.float64)
     for begin in range(first, last, _BLOCK):
         count = min(_BLOCK, last - begin)
@@ -116,4 +118,4 @@ def locate_points(first, last, cloud, grid, ground, model, out):
             i, at = U(k), U(begin + k)
             out.ray[at], out.low[at], out.slope[at] = block[_RAY + i], block[_LOW + i], block[_SLOPE + i]
             out.azimuth[at], out.cell[at], out.subcell[at] = block[_AZIMUTH + i], block[_CELL + i], block[_SUBCELL + i]
-            out.on_ground[at], out.weight[at] = block[_ON_GROUND + i], block[_WEIGHT + i]
+            out.kind[at], out.weight[at] = block[_KIND + i], block[_WEIGHT + i]

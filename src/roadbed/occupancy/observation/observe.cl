@@ -78,7 +78,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
             uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
             if (slope < ATOMIC_READ(&least[cell])) ATOMIC_MIN(&least[cell], slope);
-            if (slope > ATOMIC_READ(&greatest[cell])) ATOMIC_MAX(&greatest[cell], slope);
+            if (dz > v->upright && slope > ATOMIC_READ(&greatest[cell])) ATOMIC_MAX(&greatest[cell], slope);
         }
         if (weight > 0 && ATOMIC_READ(&weights[cell]) < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
         if (mark & ~ATOMIC_READ(&marks[cell])) ATOMIC_OR(&marks[cell], mark);
@@ -299,8 +299,8 @@ FUNCTION float covered_at(GLOBAL const View *v, GLOBAL const float *beneath, Sig
     return slope;
 }
 
-// The subcells in which beams returned. Returns of one layer are no surface: the place where a ring meets a guard rail or a
-// bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree. But beams
+// The subcells in which beams returned. Returns of one layer, or low ones alone, are no surface: the place where a ring
+// meets a guard rail or a bank moves with the sensor. Nor are those far beneath which beams passed: they hang, as the crown of a tree. But beams
 // that passed beneath something low before the cell, as a parked car, do not show that: it hides the rest.
 KERNEL find_surfaces(GLOBAL const View *RESTRICT views, GLOBAL const float *RESTRICT passing,
                      GLOBAL const float *RESTRICT beneath, GLOBAL const uint *RESTRICT marks,

@@ -7,7 +7,7 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U, max, min
-from roadbed.occupancy.observation.arrays import TOUCHED
+from roadbed.occupancy.observation.arrays import GROUND, TOUCHED, UPRIGHT
 from roadbed.occupancy.observation.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
@@ -104,13 +104,14 @@ def _collect_returns(located, out, surface):
         if weight > MARKING_WEIGHT:
             surface[cell] |= np.uint16(1 << located.subcell[k])
             out.lowest[cell] = min(out.lowest[cell], located.slope[k])
-            out.highest[cell] = max(out.highest[cell], located.slope[k])
-        ground_seen[cell] |= located.on_ground[k]
+            if located.kind[k] & UPRIGHT:
+                out.highest[cell] = max(out.highest[cell], located.slope[k])
+        ground_seen[cell] |= located.kind[k] & GROUND
 
 
 @merged()
 def _drop_single_layers(out, model, surface):
-    """Returns of one layer are no surface: where a ring meets a guard rail or a bank moves with the sensor."""
+    """Returns of one layer, or low ones alone, are no surface: where a ring meets a bank moves with the sensor."""
     lowest, highest = out.lowest.reshape(surface.shape), out.highest.reshape(surface.shape)
     rows, columns, reach = surface.shape[0], surface.shape[1], model.layers_within
     flat = surface.reshape(-1)
