@@ -97,3 +97,16 @@ def test_a_doubtful_mounting_stays_doubtful_over_a_sequence():
         frame = ground(Scan(points, time=0.1 * k, T_world_sensor=Pose.identity()))
         assert "not found" in frame.confidence.doubts[0]
         assert not frame.confidence.is_sure
+
+
+@pytest.mark.parametrize(
+    ("height", "where"), [(1.73, ""), (1.4, ""), (-1.73, "3.5 m below"), (2.5, "0.8 m above"), (1.0, "0.7 m below")]
+)
+def test_a_given_mounting_at_another_height_than_the_ground_is_doubtful(height, where):
+    points = floor(z=-1.73)
+    points = points[np.hypot(points[:, 0], points[:, 1]) > 4]  # none next to the vehicle
+    frame = GroundFilter()(Scan(points, T_vehicle_sensor=Pose.from_euler(z=height)))
+    assert frame.is_ground.mean() > 0.9
+    found = [doubt for doubt in frame.confidence.doubts if doubt.startswith("mounting: ")]
+    expected = f"mounting: ground within 8 m lies {where} the road of the given mounting: is its height right?"
+    assert found == [expected] * bool(where)

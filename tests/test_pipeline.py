@@ -73,6 +73,14 @@ def test_reset_forgets_the_sequence():
     np.testing.assert_array_equal(again.ground.label, fresh.ground.label)
 
 
+def test_a_run_takes_arrays_and_refuses_the_name_of_a_source():
+    points = np.random.default_rng(0).uniform(-20, 20, (500, 3))
+    with roadbed.Pipeline(occupancy=False) as pipeline:
+        assert [len(result.ground.label) for result in pipeline.run([points, points[:9]])] == [500, 9]
+        with pytest.raises(roadbed.InputError, match=r"found the name of a source, expected its scans: roadbed\.open"):
+            next(pipeline.run("sim:city"))
+
+
 def test_an_array_of_points_is_a_scan():
     (scan,) = simulated("sim:parking?sensor=vlp16", 1)
     alone = roadbed.Pipeline()(scan.points)

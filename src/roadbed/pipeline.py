@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from roadbed.config import Config
 from roadbed.core.closing import Closing
-from roadbed.core.errors import ConfigError
+from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
@@ -146,8 +146,10 @@ class Pipeline(Closing):
         if not getattr(source, "sequential", True):
             yield from self._apart(source)
             return
+        if isinstance(source, str | Path):
+            raise InputError(f"{source}: found the name of a source, expected its scans: roadbed.open(...)")
         for scan in source:
-            yield self._take(scan)
+            yield self._take(Scan.of(scan))
 
     def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Unrelated scans; on an accelerator without the occupancy stage several at a time."""

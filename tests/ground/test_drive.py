@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roadbed import Config, GroundFilter, Pose, Scan
+from roadbed import Config, GroundFilter, InputError, Pose, Scan
 from roadbed.core.frames import Mounting
 from roadbed.core.timeline import Timeline
 from roadbed.ground.stcrf.cpu import StcrfCpu
@@ -198,6 +198,10 @@ def test_moving_cells_do_not_become_ground():
     mask = (x > 5) & (x < 11) & (np.abs(y) < 2)
     frame = GroundFilter()(scan, moving=(cells, mask))
     assert (frame.height_above_ground[len(road) :] > 0.2).all()
+    same = GroundFilter()(scan, moving=(cells, np.broadcast_to(mask * 1, mask.shape)))
+    np.testing.assert_array_equal(same.label, frame.label)
+    with pytest.raises(InputError, match=r"moving: found a mask of shape \(3, 3\), expected \(80, 80\) of its grid"):
+        GroundFilter()(scan, moving=(cells, mask[:3, :3]))
 
 
 def test_loop_drive_keeps_information_bounded():

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The long-term map gives back what was put in, from disk, in bounded memory."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 from roadbed import Config, GroundFilter, Pose, Scan
-from roadbed.core.errors import ConfigError, InputError
+from roadbed.core.errors import ConfigError, InputError, OutputError
 from roadbed.core.geometry import Grid
 from roadbed.mapping.tile_store import TileStore
+from tests.children import child
 from tests.devices import BACKENDS, backend
 
 
@@ -148,3 +152,28 @@ def test_an_index_with_an_impossible_pose(tmp_path):
         (tmp_path / "map.json").write_text(text.replace(old, new, 1))
         with pytest.raises(InputError, match=r"map\.json: "):
             TileStore(tmp_path, 1.0)
+
+
+HOLDS = """
+import sys
+from roadbed import Pose
+from roadbed.mapping.tile_store import TileStore
+store = TileStore(sys.argv[1], 1.0)
+store.begin(Pose.identity())
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_two_processes_do_not_extend_one_map(tmp_path):
+    late = TileStore(tmp_path, 1.0)
+    with child(sys.executable, "-c", HOLDS, tmp_path, stdin=subprocess.PIPE) as process:
+        assert process.stdout.readline() == "begun\n"
+        with pytest.raises(OutputError, match="another process extends this map"):
+            TileStore(tmp_path, 1.0)
+        with pytest.raises(OutputError, match="another process has begun this map"):
+            late.begin(Pose.identity())
+        process.stdin.close()
+        process.wait()
+    first, second = TileStore(tmp_path, 1.0), TileStore(tmp_path, 1.0)  # of one process
+    assert first.T_map_world.numbers == second.T_map_world.numbers

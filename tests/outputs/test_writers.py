@@ -259,6 +259,11 @@ def test_writers_refuse_what_they_cannot_hold_and_leave_nothing_behind(tmp_path)
         write_pcd(tmp_path / "a.pcd", scan)
     with pytest.raises(InputError, match=r"channel h: found shape \(3,\), expected \(2,\)"):
         write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3))), extra={"h": np.zeros(3)})
+    for label in ([1.5, 0], [1, 300], [-1, 0]):
+        with pytest.raises(InputError, match="label: expected whole numbers from 0 to 255"):
+            write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3))), label=label)
+    with pytest.raises(InputError, match=r"ground: found 2 labels, expected 3 \(one per point\)"):
+        write_npz(tmp_path / "a.npz", Scan(np.eye(3)), example_frames(Scan(np.eye(3)[:2]))[0])
     with pytest.raises(InputError, match="expected a name of one printable word"):
         write_pcd(tmp_path / "a.pcd", Scan(np.zeros((2, 3))), extra={"two words": np.zeros(2)})
     with pytest.raises(InputError, match="expected plain numbers"):

@@ -18,6 +18,7 @@ LARGEST_SIGMA = 0.1  # m of a surface that is known
 UNDER_VEHICLE, STEP = 3.0, 0.3  # m around the sensor, where the surface is no farther from the plane of the mounting
 SURE_SURFACE = 0.45  # share from which a surface is not doubtful
 _FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
+_AROUND, _FEWEST_AROUND, _WRONG_HEIGHT = 8.0, 100, 0.5  # m, points, m: a given mounting (off by 0.15 m off the road)
 _POINTS = 60_000  # looked at
 _STEP_BESIDE = f"surface: within {UNDER_VEHICLE:g} m it is not at the height of the mounting: an edge, or no ground"
 
@@ -100,6 +101,15 @@ def surface_confidence(points: Float32, over_plane: Float32, near: NDArray[np.bo
     return float(np.count_nonzero(free)) / float(np.count_nonzero(low))
 
 
+def _doubt_about_height(over_plane: Float32) -> str:
+    """Where ground around the sensor (N,) is not at the height that a given mounting says; empty where it is."""
+    offset = float(np.median(over_plane)) if len(over_plane) > _FEWEST_AROUND else 0.0
+    if abs(offset) < _WRONG_HEIGHT:
+        return ""
+    where = f"{abs(offset):.1f} m {'below' if offset < 0 else 'above'}"
+    return f"mounting: ground within {_AROUND:g} m lies {where} the road of the given mounting: is its height right?"
+
+
 def frame_confidence(
     points: Float32,
     is_ground: NDArray[np.bool_],
@@ -119,5 +129,8 @@ def frame_confidence(
     doubt = f"surface: free ground in {100 * surface:.0f} % of the area around the sensor"
     beside = np.abs(over_plane[near & is_ground[chosen]]) > STEP
     has_step = np.count_nonzero(beside) > max(len(beside) / 2, _FEWEST_BESIDE)
-    doubts = mounting.doubt, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
+    given = (
+        "" if mounting.estimated else _doubt_about_height(over_plane[is_ground[chosen] & (distance[chosen] < _AROUND)])
+    )
+    doubts = mounting.doubt, given, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
     return Confidence(mounting=mounting.quality, surface=surface, doubts=tuple(filter(None, doubts)))

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The index of a map: node spacing, frame, and surface parameters; one file, map.json."""
 
+import fcntl
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 import numpy as np
 
-from roadbed.core.errors import InputError
+from roadbed.core.errors import InputError, OutputError
 from roadbed.core.geometry import Pose
-from roadbed.io.atomic import write_file
+from roadbed.io.atomic import output_errors, write_file
 from roadbed.io.files import read_text
 from roadbed.mapping.information import SurfaceParameters
 
@@ -62,3 +63,21 @@ class MapIndex:
             "surface": asdict(self.surface),
         }
         write_file(folder / _NAME, json.dumps(content))
+
+
+def claim(folder: Path) -> IO[bytes] | None:
+    """The open index of a map that this process alone extends: two would write over each other's tiles.
+
+    None where there is no map yet, or no locks; the claim ends with the process, or when the file is closed.
+    """
+    if not (folder / _NAME).exists():
+        return None
+    with output_errors(folder / _NAME):
+        index = (folder / _NAME).open("rb+")
+    try:
+        fcntl.lockf(index, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        raise OutputError(f"{folder}: another process extends this map, expected one at a time") from None
+    except OSError:  # a file system without locks
+        pass
+    return index

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from roadbed.core.errors import OutputError
 from roadbed.core.geometry import Float32, Grid, Pose
 from roadbed.mapping.cache import SIDE, Key
-from roadbed.mapping.index import MapIndex
+from roadbed.mapping.index import MapIndex, claim
 from roadbed.mapping.information import SurfaceParameters, raise_base
 from roadbed.mapping.tiles import KNOWN, GroundTile, MapTiles
 
@@ -26,12 +27,16 @@ class TileStore:
         self.surface = surface or SurfaceParameters()
         self._tiles = MapTiles(self.folder, most_in_memory).ground
         index = MapIndex.read(self.folder, spacing)
+        self._claimed = claim(self.folder)  # last: a file that is closed ends the claim
         self.T_map_world = None if index is None else index.T_map_world  # set by the first sequence
 
     def begin(self, T_map_world: Pose) -> None:
         """Fix the frame of a new map."""
+        if self.T_map_world is None and MapIndex.read(self.folder) is not None:
+            raise OutputError(f"{self.folder}: another process has begun this map, expected one at a time")
         self.T_map_world = T_map_world
         MapIndex(self.spacing, T_map_world, self.surface).write(self.folder)
+        self._claimed = claim(self.folder)
 
     def store(self, grid: Grid, information: Float32, base: float, leaving: np.ndarray) -> None:
         """Store the nodes of `information` (9, rows, columns) where `leaving` (rows, columns) is set."""

@@ -20,6 +20,8 @@ def write_npz(
     path: str | Path, scan: Scan, ground: GroundFrame | None = None, occupancy: OccupancyFrame | None = None
 ) -> None:
     """Names: points, intensity, ..., `channel.NAME`; those of `result_arrays`."""
+    if ground is not None and len(ground.label) != len(scan):
+        raise InputError(f"{path}: ground: found {len(ground.label)} labels, expected {len(scan)} (one per point)")
     write_arrays(path, scan_arrays(scan) | result_arrays(ground, occupancy))
 
 

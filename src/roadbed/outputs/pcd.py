@@ -48,6 +48,8 @@ def _columns(
     named.update(scan.channels)
     if label is not None:
         named["label"] = np.asarray(label).astype(np.uint8)
+        if not np.array_equal(named["label"], label):
+            raise InputError(f"{path}: label: expected whole numbers from 0 to 255")
     named.update(extra or {})
     return {name: _storable(path, name, np.asarray(values), len(scan)) for name, values in named.items()}
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from roadbed.config import Config
 from roadbed.core.device_arrays import DeviceArray, to_host
+from roadbed.core.errors import InputError
 from roadbed.core.frames import Mounting
 from roadbed.core.geometry import Grid, Pose, rotation_to_level
 from roadbed.core.timeline import Link, Moment
@@ -79,7 +80,10 @@ class GridPose:
         corner = x_min - own_x, y_min - own_y
         if isinstance(moving, DeviceArray):
             return MovingMask(moving, cells.shape, corner, cells.spacing)
-        return MovingMask(np.ascontiguousarray(moving, np.bool_), moving.shape, corner, cells.spacing)
+        mask = np.require(moving, np.bool_, ["C", "A", "W"])
+        if mask.shape != cells.shape:
+            raise InputError(f"moving: found a mask of shape {mask.shape}, expected {cells.shape} of its grid")
+        return MovingMask(mask, mask.shape, corner, cells.spacing)
 
     def unaligned(self) -> Unaligned:
         return (*self.from_corner(self.T_lattice_sensor), *self.from_corner(self.T_lattice_vehicle)[9:])
