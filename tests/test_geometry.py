@@ -63,6 +63,14 @@ def test_a_plane_is_turned_level():
         assert abs((turn @ along)[2]) < 1e-15
 
 
+def test_map_coordinates_as_float32_are_refused():
+    matrix = Pose.from_euler(691_000, 5_334_000.3, 500).matrix
+    assert Pose.from_matrix(matrix).xyz[1] == 5_334_000.3
+    assert Pose.from_matrix(Pose.from_euler(100_000).matrix.astype(np.float32)).xyz[0] == 100_000
+    with pytest.raises(InputError, match=r"pose: found 5.334e\+06 m as float32, in steps of 0.5 m, expected float64"):
+        Pose.from_matrix(matrix.astype(np.float32))
+
+
 def test_a_transposed_matrix_is_refused(poses):
     with pytest.raises(InputError, match=r"expected 0 0 0 1 as the last row, found .* transposed"):
         Pose.from_matrix(poses[0].matrix.T)

@@ -20,7 +20,7 @@ from roadbed.sources.formats.npy import read_npz
 from roadbed.sources.formats.pcd import read_pcd
 
 DTYPES = ("i1", "u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f4", "<f8")
-NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index", "größe")
+NAMES = ("azimuth", "return_type", "near_ir", "velocity", "Reflectivity", "label", "sensor_index", "größe", "time", "i")
 
 
 @st.composite
@@ -44,7 +44,7 @@ def scans(draw):
         draw(npst.arrays(np.float32, (count, 3))),
         intensity=draw(st.none() | npst.arrays(np.dtype(draw(st.sampled_from(DTYPES))), count)),
         ring=draw(st.none() | npst.arrays(np.dtype(ring_dtype), count)),
-        point_time=draw(st.none() | npst.arrays(np.float32, count, elements=st.floats(-0.5, 0.5, width=32))),
+        point_time=draw(st.none() | npst.arrays(draw(st.sampled_from((np.float32, np.float64))), count)),
         classes=draw(st.none() | npst.arrays(np.uint32, count)),
         T_world_sensor=draw(st.none() | poses()),
         channels=channels,
@@ -106,9 +106,11 @@ def test_front_origin_and_an_unmoved_pose_are_kept(tmp_path, suffix, write, read
         assert (found.front, found.has_origin, found.T_world_sensor is None) == (front, has_origin, pose is None)
 
 
-def test_pcd_keeps_times_of_points_in_whole_seconds(tmp_path):
+def test_pcd_keeps_times_of_points_in_whole_seconds_and_those_before_deskewing_apart(tmp_path):
     write_pcd(tmp_path / "a.pcd", Scan(np.eye(3), point_time=[0, 1, 2]))
     assert read_pcd(tmp_path / "a.pcd").point_time.tolist() == [0, 1, 2]
+    write_pcd(tmp_path / "a.pcd", Scan(np.eye(3), channels={"time": [0, 0.1, 0.2]}))
+    assert read_pcd(tmp_path / "a.pcd").point_time is None
 
 
 def test_a_comment_of_roadbed_that_is_damaged_is_refused_and_viewpoint_comes_first(tmp_path):
@@ -116,11 +118,15 @@ def test_a_comment_of_roadbed_that_is_damaged_is_refused_and_viewpoint_comes_fir
     raw = (tmp_path / "a.pcd").read_bytes()
     (tmp_path / "b.pcd").write_bytes(raw.replace(b"VIEWPOINT 1.0 ", b"VIEWPOINT 2.0 "))
     assert read_pcd(tmp_path / "b.pcd").T_world_sensor.xyz == (2, 0, 0)
+    (tmp_path / "b.pcd").write_bytes(raw.replace(b"FIELDS x", b"FIELDS a"))
+    with pytest.raises(InputError, match="expected x, y and z"):
+        read_pcd(tmp_path / "b.pcd")
     for damage in (
         b'# roadbed: {"sensor": 5',
         b"# roadbed: []",
-        b'# roadbed: {"time": "x"}',
-        b'# roadbed: {"a": [[1], 2]}',
+        b'# roadbed: {"fields": {"a": "b"}}',
+        b'# roadbed: {"fields": {}, "time": "x"}',
+        b'# roadbed: {"fields": {}, "a": [[1], 2]}',
     ):
         (tmp_path / "b.pcd").write_bytes(raw.replace(b"# roadbed: ", damage + b"\n# "))
         with pytest.raises(InputError, match=r"b\.pcd: PCD header.*expected|b\.pcd: PCD header: not a readable"):

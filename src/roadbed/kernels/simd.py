@@ -337,11 +337,11 @@ def square_root(builder, lanes):
     return _each(builder, "sqrt", lanes)
 
 
-@instruction(FLOAT32X8, FLOAT32X8)
-def _power_of_two(builder, whole):
-    """2^n for integers -126..127 held as float32."""
-    exponent = builder.add(builder.fptosi(whole, _I32), ir.Constant(_I32, [127] * LANES))
-    return builder.bitcast(builder.shl(exponent, ir.Constant(_I32, [23] * LANES)), _F32)
+@instruction(FLOAT32X8, FLOAT32X8, FLOAT32X8)
+def _scaled(builder, lanes, whole):
+    """Lanes times 2^n, n held as float32, by adding to the exponents: the results must be normal numbers."""
+    exponent = builder.shl(builder.fptosi(whole, _I32), ir.Constant(_I32, [23] * LANES))
+    return builder.bitcast(builder.add(builder.bitcast(lanes, _I32), exponent), _F32)
 
 
 @inlined()
@@ -365,4 +365,4 @@ def exp2_lanes(x):
     series = part * np.float32(0.013534168) + np.float32(0.052011461)
     series = series * part + np.float32(0.241442757)
     series = series * part + np.float32(0.693003834)
-    return (series * part + np.float32(1.000002593)) * _power_of_two(whole)
+    return _scaled(series * part + np.float32(1.000002593), whole)

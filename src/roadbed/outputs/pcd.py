@@ -44,15 +44,18 @@ def _columns(
     path: str | Path, scan: Scan, label: ArrayLike | None, extra: Mapping[str, ArrayLike] | None
 ) -> dict[str, NDArray]:
     named: dict[str, ArrayLike] = {axis: scan.points[:, k] for k, axis in enumerate("xyz")}
-    channels = scan.all_channels()
-    if "point_time" in channels and "time" not in channels:
-        channels = {"time" if name == "point_time" else name: values for name, values in channels.items()}
-        channels["time"] = channels["time"] * 1.0  # whole numbers would count nanoseconds
-    named.update(channels)
+    named.update({name: getattr(scan, part) for name, part in _of_scan(scan).items()})
+    named.update(scan.channels)
     if label is not None:
         named["label"] = np.asarray(label).astype(np.uint8)
     named.update(extra or {})
     return {name: _storable(path, name, np.asarray(values), len(scan)) for name, values in named.items()}
+
+
+def _of_scan(scan: Scan) -> dict[str, str]:
+    """Name of a field -> what it is of the scan; the others are channels. Other programs call `point_time` time."""
+    names = [name for name in ("intensity", "ring", "point_time", "classes") if getattr(scan, name) is not None]
+    return {"time" if name == "point_time" and "time" not in scan.channels else name: name for name in names}
 
 
 def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArray:
@@ -76,9 +79,10 @@ def _header(columns: dict[str, NDArray], count: int, scan: Scan) -> bytes:
     pose = scan.T_world_sensor
     x, y, z, w = (pose or Pose.identity()).quaternion
     viewpoint = [0, 0, 0, 1, 0, 0, 0] if pose is None else [*pose.xyz, float(w), float(x), float(y), float(z)]
+    facts = {name: values.tolist() for name, values in scan_facts(scan).items()} | {"fields": _of_scan(scan)}
     lines = [
         "# .PCD v0.7 - Point Cloud Data file format",
-        f"{FACTS}{json.dumps({name: values.tolist() for name, values in scan_facts(scan).items()})}",
+        f"{FACTS}{json.dumps(facts)}",
         "VERSION 0.7",
         "FIELDS " + " ".join(columns),
         "SIZE " + " ".join(str(values.dtype.itemsize) for values in columns.values()),

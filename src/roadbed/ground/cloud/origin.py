@@ -53,7 +53,7 @@ def why_no_origin(scan: Scan, estimate: MountingEstimate, config: GroundConfig) 
         return "the points lie far from their origin"
     if too_small:
         return ""
-    beyond = float((np.maximum(np.abs(x), np.abs(y)) > half_width).mean())
+    beyond = np.count_nonzero(np.maximum(np.abs(x), np.abs(y)) > half_width) / len(x)
     if beyond > _BEYOND:
         return f"{100 * beyond:.0f} % of the points lie beyond {half_width:g} m"
     if mounting.quality >= _SURE:

@@ -57,7 +57,7 @@ class SortedPoints(NamedTuple):
     y: Float32
     z: Float32
     pillar: NDArray[np.uint16]  # pillar number inside the node, and mark bits (`select_cpu`)
-    mark: NDArray[np.uint8]  # NON_GROUND, ISOLATED, see model.py
+    mark: NDArray[np.uint8]  # NON_GROUND, ISOLATED, see model.py; (0,): no point has one
     runs: Runs  # of input points; points outside of the lattice have the node number `nodes`
     active_nodes: ActiveNodes
 

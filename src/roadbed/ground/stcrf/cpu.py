@@ -131,13 +131,13 @@ class StcrfCpu:
     def output(self, given: FrameInput) -> FrameOutput:
         timings, count = self._timings, len(given.points)
         out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
-        self._warm, self._single_thread = given.warm, count < _POINTS
+        self._warm, self._single_thread = given.warm, count < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
-            shaping = self._select(points, given)
+            points, shaping = self._select(points, given)
         with timed(timings, "start"):
             self._begin(points, given.vehicle, given.road)
         with timed(timings, "em"):
@@ -172,16 +172,20 @@ class StcrfCpu:
         parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
 
-    def _select(self, points: SortedPoints, given: FrameInput) -> ShapingPoints:
-        """Which points shape the surface: no walls, nothing that moves, at most so many per node."""
+    def _select(self, points: SortedPoints, given: FrameInput) -> tuple[SortedPoints, ShapingPoints]:
+        """The points, without `mark` where none has one, and those of them that shape the surface: no walls, nothing
+        that moves, at most so many per node."""
         stcrf, fine = self.config.stcrf, self._fine
         fine.cut(self._single_thread)
         chunks = self._point_chunks[:2] if self._single_thread else self._point_chunks
         room = fine.shape, fine.reserved, fine.row_chunks, chunks
         partition_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
+        marked = given.exclude.non_ground_mask is not None
         if self._isolated is not None:
             origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
-            self._isolated.mark(points, chunks, origin, self._single_thread)
+            marked |= self._isolated.mark(points, chunks, origin, self._single_thread)
+        if not marked:
+            points = points._replace(mark=points.mark[:0])
         moves, moving = _NOTHING_MOVES, given.moving
         if moving is not None:
             moves = Moving(moving.mask, np.array(moving.corner, F), F(1 / moving.spacing))
@@ -191,7 +195,7 @@ class StcrfCpu:
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
         work = chunks, points, fine.shape, self._selection, moves, self._low, shaping
         parallel_region(select_points, 1, *work, single_thread=self._single_thread)
-        return shaping
+        return points, shaping
 
     def _make_selection(self) -> Selection:
         """Which points may shape the surface, as plain numbers."""

@@ -43,7 +43,7 @@ class LabelArrays(NamedTuple):
 def _rule_out_marked(first, last, mark, dz, depth, ground):
     """Clear `ground` of points that cannot be ground: they vote against it, and no vote changes them. Isolated points
     that lie `depth` below the surface become BELOW_GROUND."""
-    for k in range(U(first), U(last), STEP):
+    for k in range(U(first), U(last if mark.shape[0] > 0 else first), STEP):
         if all_zero(mark, k):
             continue
         for i in range(k, min(k + STEP, U(last))):

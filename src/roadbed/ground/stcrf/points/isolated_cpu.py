@@ -27,7 +27,7 @@ _BINS, _LAYERS = model.LEVEL_BINS + 1, model.ISOLATED_LAYERS
 
 
 @merged()
-def _extent(z, first, last):
+def extent(z, first, last):
     """Lowest and highest point of a node."""
     low, high = splat(-model.NO_LEVEL), splat(-model.NO_LEVEL)
     for k in range(first, last, STEP):
@@ -85,7 +85,7 @@ def _find_levels(first_active, last_active, points, columns, margin, lowest, lev
         if margin > 0 and not _is_near_sample(np.int64(c) // columns, np.int64(c) % columns, margin):
             continue
         first, last = U(start[c]), U(start[c + U(1)])
-        low, high = _extent(z, first, last)
+        low, high = extent(z, first, last)
         found, lowest[c] = low, -model.NO_LEVEL
         if last - first < U(model.LEVEL_FEWEST):
             found = model.NO_LEVEL
@@ -277,12 +277,14 @@ class IsolatedReturns:
         self._shape, self._reach = shape, isolated_reach(float(shape.spacing))
         self._lowest, self._level = np.empty((2, shape.rows * shape.columns), np.float32)
 
-    def mark(self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool) -> None:
-        """Mark them as ISOLATED, in a scan that has strays: some lie below a thin surface. `chunks` are ranges of rows
-        that cost about the same; `origin`: see `_look_for_isolated`."""
+    def mark(self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool) -> bool:
+        """Mark them as ISOLATED, in a scan that has strays: some lie below a thin surface; whether it has. `chunks` are
+        ranges of rows that cost about the same; `origin`: see `_look_for_isolated`."""
         strays, returns = self._look(points, chunks, origin, single_thread, marks=False)
-        if strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns):
+        found = bool(strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns))
+        if found:
             self._look(points, chunks, origin, single_thread, marks=True)
+        return found
 
     def _look(
         self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool, marks: bool

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED
+from roadbed.ground.stcrf.points.isolated_cpu import extent
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, ONE, ZERO, F, U, bits_of_float, float_from_bits, max, min
+from roadbed.kernels.numeric import FAST, ONE, ZERO, F, U, max, min
 from roadbed.kernels.scratch import uncounted
 from roadbed.kernels.simd import (
     LANES,
@@ -82,30 +83,18 @@ def _number_pillars(points, first, last, half, scale, side):
         points.pillar[k] = np.uint16(_pillar_of(points.x[k], points.y[k], half, scale, side))
 
 
-@merged()
-def _height_range(z, first, last):
-    """Difference between the highest and lowest point of a node; compared as integers, whose extremes vectorise."""
-    low, high = np.int32(0x7FFFFFFF), np.int32(-0x7FFFFFFF)
-    for k in range(first, last):
-        bits = bits_of_float(z[k])
-        ordered = bits ^ ((bits >> np.int32(31)) & np.int32(0x7FFFFFFF))
-        low, high = min(low, ordered), max(high, ordered)
-    low ^= (low >> np.int32(31)) & np.int32(0x7FFFFFFF)
-    high ^= (high >> np.int32(31)) & np.int32(0x7FFFFFFF)
-    return float_from_bits(high) - float_from_bits(low)
-
-
 @inlined(fastmath=FAST)
 def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_high):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one.
     Ground is no wall because of a stray return below it."""
-    walls = np.uint16(0)
-    if _height_range(z, first, last) > wall_low:  # else, as on most of the road, no pillar can be one
+    walls, (low, high) = np.uint16(0), extent(z, first, last)
+    if high - low > wall_low:  # else, as on most of the road, no pillar can be one
+        some_marked = mark.shape[0] > 0
         for inside in range(U(lowest.shape[0])):
             lowest[inside] = UNSEEN
             is_wall[inside] = np.uint16(0)
         for k in range(first, last):
-            lowest[pillar[k]] = min(lowest[pillar[k]], UNSEEN if mark[k] & ISOLATED else z[k])
+            lowest[pillar[k]] = min(lowest[pillar[k]], UNSEEN if some_marked and mark[k] & ISOLATED else z[k])
         # Without branches from here on: branches on walls are not predictable.
         for k in range(first, last):
             above = z[k] - lowest[pillar[k]]
@@ -133,7 +122,7 @@ def _exclude_moving(x, y, pillar, first, last, node_x, node_y, moving):
 def _exclude_marked(mark, pillar, first, last):
     """Points with a mark do not shape the surface; whether there is one."""
     found = False
-    for k in range(first, last, STEP):
+    for k in range(first, last if mark.shape[0] > 0 else first, STEP):
         if not all_zero(mark, k):
             for i in range(k, min(k + STEP, last)):
                 if mark[i]:
