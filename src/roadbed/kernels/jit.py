@@ -18,8 +18,9 @@ def njit(*, cache: bool = False, **options: Any) -> Callable[[Callable], Any]:
     """`numba.njit` with these options. `cache`: a kernel that Python calls, cached on disk and counted by `progress`.
 
     Division by zero follows NumPy and raises nothing: exits by exceptions keep Numba from removing reference counts.
+    `fastmath` is always set: a function without it would keep that of the caller that happens to be compiled first.
     """
-    options = {"no_cfunc_wrapper": True, "error_model": "numpy", **options}  # no kernel is called from C
+    options = {"no_cfunc_wrapper": True, "error_model": "numpy", "fastmath": False, **options}  # none is called from C
 
     def decorate(function: Callable) -> Any:
         if not cache:

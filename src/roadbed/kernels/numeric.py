@@ -75,7 +75,8 @@ def exp2_negative(x):
     return series * float_from_bits(np.int32((np.int32(whole) + np.int32(127)) << np.int32(23)))
 
 
-def _normal_equations(x_, y_, z_, weight_, ridge):
+@inner(fastmath=FAST)  # sums in any order, vectorised
+def normal_equations(x_, y_, z_, weight_, ridge):
     """Arguments of `solve3` for the plane z = level + slope_x x + slope_y y through weighted points, in float64.
 
     `ridge` is added to the diagonal of the slopes, which a narrow view hardly determines.
@@ -93,10 +94,6 @@ def _normal_equations(x_, y_, z_, weight_, ridge):
         szx += weight * z * x
         szy += weight * z * y
     return s + 1e-6, sx, sy, sxx + ridge, sxy, syy + ridge, sz, szx, szy
-
-
-normal_equations = inner()(_normal_equations)
-fast_normal_equations = inner(fastmath=FAST)(_normal_equations)  # sums in any order, vectorised
 
 
 @inner()

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.ground.stcrf.model import FARTHEST_SAMPLE, FIRM, FIT_SIGMAS, FIT_STEPS, NEAR_SAMPLE, NODE_LIMIT
-from roadbed.kernels.jit import inner, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, fast_normal_equations, max, min, solve3
+from roadbed.kernels.jit import inlined, njit
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, max, min, normal_equations, solve3
 from roadbed.runtime.primitives_cpu import pose_rows, transform_row
 
 
@@ -63,7 +63,7 @@ def sample_residuals(points, non_ground, stride, rotation, translation, shape, r
     return n, over
 
 
-@inner(fastmath=FAST)
+@inlined(fastmath=FAST)  # not `inner`: called, it would be optimised once where it is compiled and twice in the cache
 def _weigh(x, y, dz, limited, plane, sigma, weight):
     """Weight of each sample around the current plane; returns the sum of weights of those on it."""
     lift, a, b = plane
@@ -93,7 +93,7 @@ def fit_tilt(samples, n):
     share = 0.0
     for step in range(FIT_STEPS):
         near = _weigh(x, y, dz, limited, (F(lift), F(a), F(b)), F(FIT_SIGMAS[step]), weight)
-        lift, a, b = solve3(*fast_normal_equations(x, y, dz, weight, 1.0))
+        lift, a, b = solve3(*normal_equations(x, y, dz, weight, 1.0))
         share = near / max(total, 1e-9)
     for k in range(n):
         count[node[k]] = 0
