@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks NAME`, from a checkout: long runs, faults, overload and the costs around the pipeline."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cost of a batch: speed-up by workers, overhead over the plain pipeline, a model for a million scans."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Iterator, Sequence

@@ -5,8 +5,6 @@ memory, as control groups of Linux limit it.
 A share of the clock stands for a slower processor of the same kind; a board's own does less or more per cycle.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -6,8 +6,6 @@ A mounting is right if the height is within 0.15 m or a tenth of it, and the til
 if nine tenths of the cells reported within 20 m lie within 0.2 m of the true ground.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import product

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joules and watts of a device while it works, where the platform tells: RAPL for CPUs, NVML for NVIDIA GPUs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter

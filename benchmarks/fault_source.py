@@ -4,8 +4,6 @@
 `of=` comes last. Importing this module registers the source.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a drive with a fault in it differs from the same drive without, and how soon it is as good again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter on a device with observations given, and its state read and written, on the host."""
 
-from __future__ import annotations
-
 import math
 from functools import cached_property
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated rooms, desks, decks and low objects around one sensor, with the truth of mounting, points and elevation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Any, NamedTuple

@@ -11,8 +11,6 @@ terrain (percent). A change counts where it exceeds its spread and a minimum. A 
 something worse that counts; removing a "harmful" rule only improves results.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

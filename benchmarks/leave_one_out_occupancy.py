@@ -7,8 +7,6 @@ twice where it exceeds its spread twice. CONTROL switches nothing off but change
 often chance alone is counted. A rule is kept if its removal makes clearly more worse than better.
 """
 
-from __future__ import annotations
-
 import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

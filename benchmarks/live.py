@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Latency from the last point to labels and to occupancy, through the bare stream, ROS 1 or DDS."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

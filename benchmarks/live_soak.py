@@ -5,8 +5,6 @@
 0.1 s apart, until it is killed.
 """
 
-from __future__ import annotations
-
 import os
 import pickle
 import random

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks live-soak`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """More scans than can be processed: large sensors push at their own rate, and the stream says what it dropped."""
 
-from __future__ import annotations
-
 import threading
 from dataclasses import replace
 from itertools import pairwise

@@ -4,8 +4,6 @@
 A cloth simulation filter (cloth-simulation-filter of PyPI, library defaults) labels the same points where installed.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter's invariant over many steps: no mass below zero, none too many, and particles carry what is dynamic."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -5,8 +5,6 @@ A step is what the paper's is: eight sensors pooled, priors interpolated on a gr
 filter of the `paper` preset. It starts from finished observation grids, or from the points of eight LiDARs.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks occupancy-scenes|occupancy-values|leave-one-out-occupancy`: accuracy of the occupancy."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection
 from pathlib import Path

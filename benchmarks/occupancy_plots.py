@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The many-core paper's table 1 and figures 7 to 10 as pictures, from what `roadbed bench occupancy` measured."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

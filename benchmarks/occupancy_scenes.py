@@ -4,8 +4,6 @@
 Held-out seeds, on which nothing was tuned, say what to expect of a new scene.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing import get_context
 from typing import Any

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One step of the occupancy, fusion and filter, on the CPU or on an accelerator, as the benchmark times it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 

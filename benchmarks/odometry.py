@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compares two sets of poses of one sequence: length, end point, and apparent motion of parked objects."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A drive that does not end: what grows, slows down, leaks or stops being a number."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What stray returns below the ground cost: labelled scans with seeded strays, with and without a known mounting."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether a result holds numbers wherever numbers are promised."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.config import Config

@@ -4,8 +4,6 @@
 With --check it compares the pages on disk and exits with 1 if one is out of date.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import inspect
 import re

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds a built site to its promises: every link inside it leads somewhere, and nothing is fetched from other hosts."""
 
-from __future__ import annotations
-
 import sys
 from html.parser import HTMLParser
 from pathlib import Path

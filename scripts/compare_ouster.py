@@ -5,8 +5,6 @@
 the name of a capture (`.pcap` with its `.json`) compares the scans of that one.
 """
 
-from __future__ import annotations
-
 import sys
 import warnings
 

@@ -4,8 +4,6 @@
 NUMBA_CACHE_DIR=$(mktemp -d) python scripts/compile_costs.py ground      # or occupancy, simulator, mounting, ...
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections import defaultdict

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Called by mkdocs: pages that mkdocs.yml does not list appear under More."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

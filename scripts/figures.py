@@ -6,8 +6,6 @@ reason. A number with neither is an error. Checks that need something missing ar
 CUDA GPU, an idle machine (--idle), minutes of time (--slow). --coverage only counts numbers and runs nothing.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import json

@@ -4,8 +4,6 @@
 Needs nothing but Python with Roadbed's dependencies on its path: `PYTHONPATH=src python3 scripts/gpu_test.py`.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import json

@@ -7,8 +7,6 @@ Each rule is removed from the default; with --in-order each addition is made to 
 before it.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

@@ -5,8 +5,6 @@ python scripts/ground_scenes.py [SEEDS [FRAMES [SENSOR ...]]]      # e.g. 10 6 l
 python scripts/ground_scenes.py --paper ...                        # only the `paper` preset, with the mounting given
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

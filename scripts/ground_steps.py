@@ -4,8 +4,6 @@
 NUMBA_NUM_THREADS=1 python scripts/ground_steps.py SOURCE [alone|drive [SCANS]]      # e.g. drive/ drive 25
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from dataclasses import replace

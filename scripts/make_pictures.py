@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes the pictures of the README and the docs: `make pictures`. KITTI=FOLDER adds those of real scans."""
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Peak memory while every product of a made-up map is written: `python scripts/map_memory.py [SIDE_M [SPACING_M]]`."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

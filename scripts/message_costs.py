@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processor ms of each message that a node reads or makes, for one scan of an HDL-64E: message_costs.py [1|2]"""
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable

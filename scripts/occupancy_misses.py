@@ -6,8 +6,6 @@ And in which frames movers have no velocity: a line of letters per mover, and ca
 Figures of docs/notebook/occupancy-rules.md: `sim:city?sensor=lux4&frames=75`, `sim:city?frames=40&seed=20 20`
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from typing import Any

@@ -4,8 +4,6 @@
 NUMBA_NUM_THREADS=1 python scripts/occupancy_steps.py SOURCE...      # e.g. "sim:city?sensor=hdl64e&frames=24" drive/
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from itertools import islice

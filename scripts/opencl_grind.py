@@ -10,8 +10,6 @@ local and private memory can be uninitialised). It does not know the instruction
 (tests/runtime/driver_bugs/oclgrind-21-vectors.cl): they are made of numbers.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

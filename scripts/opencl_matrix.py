@@ -7,8 +7,6 @@ because drivers may crash. `--single` adds every device once more as if it had n
 result differs or a process ends by itself.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -5,8 +5,6 @@
 of KITTI raw drive 2011_09_26_0005, adds figures 1, 3, 6 and 9 of real scans. Figure 8 is also drawn without gamma.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every parameter with its default, bounds, unit, meaning and the reason to change it, read off the models."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ground and obstacles of eight kinds of sensor, nothing set: `python scripts/sensor_pictures.py $DATA`."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 

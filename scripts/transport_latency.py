@@ -4,8 +4,6 @@
 `--before`: with what was set before, a read buffer of 16 MB for rospy, and Cyclone's own sizes and delays for DDS.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A child process that never outlives its test, and from which no read waits forever."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from collections.abc import Iterator

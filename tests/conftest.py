@@ -5,8 +5,6 @@ Real scans are not part of the project: they are asked for by ROADBED_DATA, by R
 ../shared that lies beside it; asked for and absent, they fail.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Backends for parametrised tests: the CPU, each accelerator, and an OpenCL CPU device used as if it were a GPU."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 from typing import Any

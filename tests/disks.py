@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small real disks, mounted for a test: full after a few kilobytes, or read-only."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,4 +19,4 @@ def mounted(folder: Path, options: str) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        subprocess.run(["umount", str(folder)], check=True)
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)

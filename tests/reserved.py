@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ports and other numbers that no other test on this machine has at the same time, whichever process it runs in."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable
 

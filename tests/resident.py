@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How much memory a piece of work really takes: the resident peak, which sees what compiled libraries allocate."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated drives that tests share: to simulate a scan takes longer than to process it."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from roadbed import Scan

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters and pipelines as context managers: after `with`, they refuse to work and can be closed again."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 

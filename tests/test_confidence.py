@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The confidence of a frame in its surface, on surfaces with known faults."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

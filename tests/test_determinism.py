@@ -2,8 +2,6 @@
 """The same scans give the same bytes: whatever the number of threads, in every process, after a reset; and on every
 kind of machine the same labels but for a few, and the same surface to a tenth of a millimetre."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import subprocess

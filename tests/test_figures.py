@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make figures`: numbers are found in texts and outputs, small differences are seen, and every line named is there."""
 
-from __future__ import annotations
-
 import importlib.util
 import sys
 

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.geometry import Grid, Pose
+from roadbed.odometry.deskew import Motion, deskew
+from roadbed.outputs.pcd import write_pcd
 
 angles = st.floats(-3.1, 3.1)
 small = st.floats(-1.5, 1.5)
@@ -209,6 +211,56 @@ def test_a_part_of_a_scan_with_lists_has_their_chosen_values():
     assert scan.channels["name"].tolist() == ["c", "a"]
 
 
+@pytest.mark.parametrize(
+    ("chosen", "message"),
+    [
+        (np.ones(2, bool), r"part of scan a: found a mask of 2 values, expected 3 \(one per point\)"),
+        ([0, 3], "part of scan a: found indices from 0 to 3, expected them below 3"),
+        ([-4], "part of scan a: found indices from -4 to -4"),
+        (np.ones((3, 3), bool), r"found bool of shape \(3, 3\), expected a mask or indices of points"),
+        (1, r"found int64 of shape \(\), expected a mask"),
+    ],
+)
+def test_selections_that_do_not_fit_are_refused(chosen, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        Scan(np.eye(3), name="a").part(chosen)
+    with pytest.raises(InputError, match=message.replace("part of scan a", r"a\.pcd: keep")):
+        write_pcd(tmp_path / "a.pcd", Scan(np.eye(3)), keep=chosen)
+    assert len(Scan(np.eye(3)).part([])) == 0
+    assert Scan(np.eye(3)).part([True, False, True]).points.tolist() == [[1, 0, 0], [0, 0, 1]]
+
+
+def test_read_only_and_unaligned_points_are_copied():
+    """CPU kernels are compiled for one type of points; another would compile them again."""
+    points = np.eye(3, dtype=np.float32)
+    unaligned = np.frombuffer(b"0" + points.tobytes(), np.float32, offset=1).reshape(3, 3)
+    frozen = points.copy()
+    frozen.flags.writeable = False
+    for other in (frozen, unaligned):
+        found = Scan(other).points
+        assert found.flags.carray
+        np.testing.assert_array_equal(found, points)
+    assert Scan(points).points is points
+
+
+def test_masked_points_are_no_points():
+    points = np.ma.masked_array(np.ones((3, 3)), [[False] * 3, [True] * 3, [False, True, False]])
+    for values in (Scan(points).points, Scan.of(points).points, Scan(np.eye(3), channels={"c": points}).channels["c"]):
+        np.testing.assert_array_equal(np.isnan(values), points.mask)
+    assert np.isfinite(points.data).all()  # the caller's array is as it was
+    with pytest.raises(InputError, match="ring: found masked values of int64, expected floats"):
+        Scan(np.eye(3), ring=np.ma.masked_equal([1, 2, 3], 2))
+    assert Scan(np.eye(3), ring=np.ma.masked_array([1, 2, 3])).ring.tolist() == [1, 2, 3]
+
+
+def test_whole_numbers_of_32_bits_are_kept():
+    points = np.random.default_rng(0).integers(-500, 500, (2000, 3)) + np.array([691_000_001, 0, 0])
+    for kind in (np.int32, np.int64):
+        scan = Scan(points.astype(kind))
+        np.testing.assert_array_equal(scan.T_world_sensor @ scan.points.astype(float), points)
+    assert Scan(points.astype(np.int32) - [691_000_001, 0, 0]).T_world_sensor is None
+
+
 def test_map_coordinates_keep_their_centimetres():
     points = np.random.default_rng(2).uniform(-50, 50, (2000, 3))
     place = np.array([691000.0, 5336000.0, 520.0])
@@ -244,6 +296,33 @@ def test_times_of_points_of_a_merged_scan_count_from_its_time():
     )
     merged = Scan.merged([one, other])
     np.testing.assert_allclose(merged.time + merged.point_time, [7, 7.1, 7.2, 7.05, 7.15, 7.25])
+
+
+def moving_sensors(**more):
+    """Two sensors of a vehicle at 10 m/s that see the same place 0.05 s apart."""
+    mounts = {"front": Pose.from_euler(2, 0, 1, yaw=0.5), "rear": Pose.from_euler(-2, 0, 1, yaw=3)}
+    for (name, mount), time in zip(mounts.items(), (7.0, 7.05)):
+        T_world_sensor = Pose.from_euler(10 * (time - 7)) @ mount
+        points = T_world_sensor.inverse() @ np.array([[10.0, 1, 0]])
+        yield Scan(points, time=time, sensor=name, T_vehicle_sensor=mount, T_world_sensor=T_world_sensor, **more)
+
+
+def test_merged_scans_of_different_times_lie_where_the_first_is():
+    front, rear = moving_sensors()
+    np.testing.assert_allclose(Scan.merged([front, rear]).points, [[10, 1, 0]] * 2, atol=1e-5)
+    late = Scan.merged([rear, front])
+    np.testing.assert_allclose(late.T_world_sensor @ late.points, [[10, 1, 0]] * 2, atol=1e-5)
+    assert late.diagnostics == ()
+    blind = Scan.merged([front, rear.at(None)])
+    np.testing.assert_allclose(blind.points, [[10, 1, 0], [9.5, 1, 0]], atol=1e-5)
+    assert blind.diagnostics == ("time of rear: +0.050 s from front; the motion is unknown without poses",)
+    assert Scan.merged([front, rear.at(None, 7.01)]).diagnostics == ()
+
+
+def test_deskewing_moves_merged_scans_whose_points_have_times():
+    merged = Scan.merged(moving_sensors(point_time=[0.0]))
+    moved = deskew(merged, Motion(np.array([10.0, 0, 0]), np.zeros(3)))
+    np.testing.assert_allclose(moved.points, [[10, 1, 0]] * 2, atol=1e-5)
 
 
 def test_channels_of_other_shapes_are_not_merged():

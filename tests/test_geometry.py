@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Poses are plain numbers that behave as the matrices they stand for."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -63,6 +61,14 @@ def test_a_plane_is_turned_level():
     np.testing.assert_allclose(turn @ turn.T, np.eye(3), atol=1e-15)
     for along in ([1.0, 0.0, 0.3], [0.0, 1.0, -0.2]):
         assert abs((turn @ along)[2]) < 1e-15
+
+
+def test_map_coordinates_as_float32_are_refused():
+    matrix = Pose.from_euler(691_000, 5_334_000.3, 500).matrix
+    assert Pose.from_matrix(matrix).xyz[1] == 5_334_000.3
+    assert Pose.from_matrix(Pose.from_euler(100_000).matrix.astype(np.float32)).xyz[0] == 100_000
+    with pytest.raises(InputError, match=r"pose: found 5.334e\+06 m as float32, in steps of 0.5 m, expected float64"):
+        Pose.from_matrix(matrix.astype(np.float32))
 
 
 def test_a_transposed_matrix_is_refused(poses):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The documentation: pages are wrapped and name no commit, and the notebook leads to what holds today."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

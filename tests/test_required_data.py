@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real scans that were asked for and are not there fail; nobody takes a skip for a pass."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

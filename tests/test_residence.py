@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The chain on an accelerator: scans go there once, and what nobody wants stays there; the cells stay the same."""
 
-from __future__ import annotations
-
 import pickle
 from copy import copy
 from dataclasses import replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small recorded sequences, and the same batch done in this process alone, to compare every byte with."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Ray cluster of two nodes on this machine: whatever is killed or removed, the bytes stay the same."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ray on this machine: closed to others, gone without a trace, and quick to say that it cannot start."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed batch` on this machine alone: it starts Ray by itself, can be interrupted, and says what it lacks."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One map of many sequences: any order and grouping gives the same map; the batch merges in a fixed order."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from itertools import permutations

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which sequences: globs, lists, manifests, and names that stay the same."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

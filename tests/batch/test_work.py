@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a worker does, in this process: like `roadbed run`, complete or not at all, and done again when it must be."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The benchmarks of a batch: the model adds up."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks boards`: processes are limited as a board would limit them."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

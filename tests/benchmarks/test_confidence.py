@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A wrong mounting or surface is announced, and a right one is not doubted without need."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -2,8 +2,6 @@
 """The matrix of faults: each on one drive, on every backend; results stay numbers, what is noticed is said, and the
 drive is soon as good as without the fault."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

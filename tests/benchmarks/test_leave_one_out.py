@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leave-one-out of the ground rules: what is measured, what counts, and what the table says."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks`: long runs, overload and the invariants of the filter."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m benchmarks occupancy`: the paper's tasks on every backend, in every layout, and the energy meter."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes of many seeds: what is measured, and what means and tables say."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cloud for commands to work on."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

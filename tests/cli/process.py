@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line: in this process, whose kernels are loaded already, or as a process of its own."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import redirect_stderr, redirect_stdout

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed bench`: every case is measured, phases are those of the whole."""
 
-from __future__ import annotations
-
 import json
 import shutil
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scores on the command line: unknown ones are said to be unknown, and a source without truth is refused."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed info SOURCE` on real files."""
 
-from __future__ import annotations
-
 import json
 
 import numpy as np

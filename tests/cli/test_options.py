@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Options that every command shares: which scans are used, where the sensor sits, what computes."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

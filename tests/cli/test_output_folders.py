@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """No command destroys its input or somebody's results."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl+C at any moment of waiting ends the wait."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

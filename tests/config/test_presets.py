@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The `paper` preset, value by value: its changes of the default, and the rules for what the paper leaves open."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML text from anywhere: plain values come back, everything else is one line in bounded time."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The surface against a reference: errors by their definitions, places by their coordinates, averages by nodes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The scorers of occupancy: perfect frames score perfectly, known faults are counted as what they are."""
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """CLEAR MOT: each kind of mistake is counted as what it is."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

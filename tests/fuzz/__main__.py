@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.fuzz`: run for some seconds, print a table, end with 1 where something was found."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

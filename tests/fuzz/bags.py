@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags of every kind: ROS 1 and SQLite ones as rosbags writes them, MCAP ones record by record."""
 
-from __future__ import annotations
-
 import struct
 import tempfile
 from collections.abc import Callable

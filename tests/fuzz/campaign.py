@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fuzzing run seen from outside: starts workers, ends those that hang, and keeps what brought them down."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import signal

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds of every file format, written field by field, so that each part can be wrong on its own."""
 
-from __future__ import annotations
-
 import io
 import json
 import struct

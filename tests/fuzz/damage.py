@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damage to bytes: what bad disks, cut transfers, other programs' bugs and hostile hands do to a file."""
 
-from __future__ import annotations
-
 import re
 import struct
 from collections.abc import Callable, Sequence

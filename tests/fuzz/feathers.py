@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Feather files as Arrow writes them, with columns of the right and of every other kind."""
 
-from __future__ import annotations
-
 import io
 from random import Random
 from typing import Any

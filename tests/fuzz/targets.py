@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Everything that reads, with the cases it is given."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Callable, Sequence

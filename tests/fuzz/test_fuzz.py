@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bounded share of the fuzzing with a fixed seed, and that the fuzzing itself sees what it should."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

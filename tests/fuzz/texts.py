@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Texts: configurations, rigs, metadata, poses, times, calibrations, boxes, masks, locations and command lines."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 from random import Random
@@ -90,9 +88,6 @@ def times(rng: Random) -> bytes:
 def timestamps(rng: Random) -> bytes:
     stamps = ("2011-09-26 13:02:25.594360375", "2011-09-26 13:02:26", "9999-12-31 23:59:59.9", "0001-01-01 00:00:00.1")
     return "\n".join(rng.choices((*stamps, "noon", "", "2011-09-26 13:02:25.", "2011-02-30 1:1:1"), k=3)).encode()
-
-
-_CAMERA_ROW = ("0", "-1", "0", "0", "0", "0", "-1", "0", "1", "0", "0", "0")
 
 
 def calibration(rng: Random) -> bytes:

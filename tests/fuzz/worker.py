@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process that runs cases, under a limit of memory; it may crash or hang, so what it does is seen from outside."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import re

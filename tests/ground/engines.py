@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Engines of the STCRF on small lattices, driven by their protocol alone."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed import Config, Pose

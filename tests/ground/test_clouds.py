@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clouds without a sensor: maps and tiles get a label for each point, wherever they lie; scans stay scans."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kernels of a frame that run at the same time: none of them writes what another one uses."""
 
-from __future__ import annotations
-
 import re
 from itertools import combinations
 from pathlib import Path

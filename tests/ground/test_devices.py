@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ground on accelerators against the CPU: same labels, same surface, frame after frame; and bad input."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

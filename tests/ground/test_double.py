@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A whole simulated drive in float32 beside the same drive in float64: errors of rounding do not add up."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

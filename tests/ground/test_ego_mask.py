@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The own vehicle's body: found from what travels along, left out of the ground and of the occupancy."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

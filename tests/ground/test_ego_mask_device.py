@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The own vehicle on accelerators: its points and its cells are the CPU's, also on borders, and no scan is fetched."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

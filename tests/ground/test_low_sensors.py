@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Low objects around a low sensor on an even floor are obstacles; rough ground is labelled as by any other sensor."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

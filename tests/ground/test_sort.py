@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Points in the order of their nodes: runs of points are moved as one, and it shows nowhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numba

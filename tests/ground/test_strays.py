@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Stray returns below the ground, from reflections and multipath: they shape neither mounting nor surface."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

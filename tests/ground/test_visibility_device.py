@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Opaque ground on accelerators: every point stands that stands on the CPU, and nobody waits for it."""
 
-from __future__ import annotations
-
 from copy import copy
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files appear whole or not at all, and what a killed process left behind is cleared away."""
 
-from __future__ import annotations
-
 import os
 import stat
 import subprocess

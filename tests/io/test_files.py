@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Only regular files are read, and only what fits."""
 
-from __future__ import annotations
-
 import os
 import resource
 from pathlib import Path

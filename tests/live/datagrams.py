@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packets to a socket on this machine, none of which is lost: the sender waits for a receiver that is slow."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from itertools import islice

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated drive as messages to play: clouds with fields of their own, odometry in between, and a fixed mounting."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed import Pipeline

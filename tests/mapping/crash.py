@@ -5,8 +5,6 @@ After each kill every tile must be whole and every product either absent or the 
 that writes there removes what the killed one left behind.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

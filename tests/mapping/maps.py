@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Maps to test with: made-up ones of a known surface, and one of a short simulated sequence."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

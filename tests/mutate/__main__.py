@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.mutate`: judge the mutations that have no result yet, then print the score and the survivors."""
 
-from __future__ import annotations
-
 import argparse
 import os
 import sys

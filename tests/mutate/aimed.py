@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations aimed at code whose mistakes once went unnoticed; ground and occupancy have tables of their own."""
 
-from __future__ import annotations
-
 from tests.mutate.aimed_ground import GROUND
 from tests.mutate.aimed_occupancy import OCCUPANCY
 from tests.mutate.mutation import Mutation

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations aimed at the ground: each is a mistake that once went unnoticed, or its twin on a device."""
 
-from __future__ import annotations
-
 from tests.mutate.mutation import Mutation
 
 _LABELS = ("ground/test_label_rules.py::test_one_point_per_label",)

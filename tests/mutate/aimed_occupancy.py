@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations aimed at the occupancy: observation, fusion, births, cells, velocities and objects."""
 
-from __future__ import annotations
-
 from tests.mutate.mutation import Mutation
 
 _OBSERVE = ("occupancy/test_observe.py",)

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which tests a mutation is judged by, and what these tests say of the unchanged code on this machine."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

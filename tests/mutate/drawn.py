@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations drawn over the whole package: an operator turned round or a number changed, wherever the seed falls."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import re

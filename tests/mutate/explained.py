@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Mutations that no test can or need notice, each with the reason."""
 
-from __future__ import annotations
-
 from tests.mutate.mutation import Mutation
 
 # Path, a part of the changed text, and why nothing turns red.

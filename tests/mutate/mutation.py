@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One change to one file of the package, and the tests that are run against it."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """For pytest: selects the tests that a file describes; writes what each test did and its seconds into another."""
 
-from __future__ import annotations
-
 import json
 import os
 import time

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What was found about each mutation, one JSON line at a time, on one machine or several."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

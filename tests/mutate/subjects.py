@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which test files hold which part of the package: the longest beginning of a path that is named here decides."""
 
-from __future__ import annotations
-
 _OCCUPANCY = (
     "occupancy/test_cells.py", "occupancy/test_births.py", "occupancy/test_hsbof.py", "occupancy/test_engine.py",
     "occupancy/test_hsbof_device.py", "occupancy/test_filter.py",

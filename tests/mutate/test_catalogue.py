@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The set of mutations is fixed, large enough, and can be applied; running it is `make mutate`."""
 
-from __future__ import annotations
-
 from tests.conftest import ROOT
 from tests.mutate.aimed import AIMED
 from tests.mutate.drawn import drawn

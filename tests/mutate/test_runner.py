@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """How mutations are judged: what runs here and what does not, which tests come first, whose result counts."""
 
-from __future__ import annotations
-
 import json
 import time
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated scans with their ground, as engines and device stages get them; made once per session."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from roadbed import Config, GroundFilter

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every engine of the occupancy, for tests that hold them all against the same oracle."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 from unittest.mock import patch

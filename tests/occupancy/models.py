@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models of the stages with some constants replaced, for tests of single equations."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from typing import Any

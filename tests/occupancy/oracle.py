@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Slow float64 NumPy oracles of the occupancy stage, written from the equations and not from the kernels."""
 
-from __future__ import annotations
-
 import math
 from functools import partial
 

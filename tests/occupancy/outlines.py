@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hits as registration sees them: outlines of boxes in an observation, and what was registered at a place."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.occupancy.arrays import Cells, Observation

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small worlds for the tests: flat ground with a made-up LiDAR, and observation grids of boxes that move."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.frames import GroundFrame, Mounting, Scan

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole occupancy over a drive: an accelerator's grids beside the CPU's, as `roadbed bench agreement` has them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Newborn particles: where, how many, and with which velocities."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small rules of the cells: where in a cell a particle fits, how maturity fades, and which cells move together."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

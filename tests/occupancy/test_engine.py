@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every engine by its protocol alone: scans in, masses out, against the oracle and against what moving must mean."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A scan that is prefetched while its ground is computed: the same frames, and no trace of it if it never comes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Faces that a sparse sensor sees: against an oracle, and as obstacles where the ground estimate climbed on them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

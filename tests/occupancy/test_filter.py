@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole stage on made-up scans: what it finds, and what it says about bad input."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 

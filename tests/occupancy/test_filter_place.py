@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the grid lies: what stands keeps its place in the world, whichever way grid and ground follow the vehicle."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

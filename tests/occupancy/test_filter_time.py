@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the occupancy filter does with scans that are late, repeated, far apart in time or place."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

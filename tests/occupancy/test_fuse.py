@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fusion: the textbook vectors, and sensors that come, go and disagree."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fusion on accelerators: the same cells as the CPU's, over steps in which sensors come, go and are carried along."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

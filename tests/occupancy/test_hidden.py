@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The inside of a moving object that no beam passes is not free, although it was before the object came."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter's steps against float64 oracles, and the invariants that hold whatever is observed."""
 
-from __future__ import annotations
-
 import math
 
 import numba

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The filter on accelerators against the CPU's: every step of it, cell by cell and particle by particle, bit by bit."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

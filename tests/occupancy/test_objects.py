@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Groups of moving cells: their box, their velocity, and identities that survive a while unseen."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

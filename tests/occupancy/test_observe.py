@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sensor model: agrees with a beam-by-beam oracle, and says no more than the beams do."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Observation on accelerators: no cell differs from the CPU's, whatever the sensors, the grid and the points."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The observation grid against the simulator's truth, which knows no polar table: what a beam passed or hit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

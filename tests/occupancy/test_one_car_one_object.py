@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole chain in a simulated street: every car that drives is one object, of a car's size and speed."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 
 import numpy as np

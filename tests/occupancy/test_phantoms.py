@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Static objects of which the sensor always sees the same part, wherever it drives, do not move with it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

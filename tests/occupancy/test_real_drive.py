@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole chain on a real drive with a moving van, a cyclist and a parked van: limits that must not be lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

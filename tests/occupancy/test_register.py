@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registration of connected hits: kernels against slow oracles, and what it must not take for a motion."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registration on accelerators: the components, partners and velocities of the CPU, on shapes chosen at random."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

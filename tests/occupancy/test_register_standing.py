@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Registration beside and of what stood: people beside walls are found, and cars that start."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of the filter that a paper does not have: what is mature, and how steadily slow things move."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

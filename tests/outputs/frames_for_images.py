@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small made-up place whose every point, cell and object is known: a slope with a wall and a moving car."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from roadbed.core.frames import GroundFrame, Label, Mounting, OccupancyFrame, Scan

@@ -2,6 +2,7 @@
 """A bag in, a bag out: the input is all there, Roadbed's topics stand beside it, and rosbags reads the result."""
 
 import os
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from roadbed import open as open_source
 from roadbed.core.errors import InputError, OutputError
 from roadbed.outputs.bag import BagWriter, write_bag
 from roadbed.sources.bags.message_types import message_types
+from tests.disks import mounted
 from tests.sources.bags.bag_files import Messages, cloud_bytes, drive_records
 from tests.sources.bags.bag_files import write_bag as make_bag
 
@@ -281,6 +283,35 @@ def test_what_is_written_is_read_back(tmp_path, suffix):
         np.testing.assert_allclose(read.T_vehicle_sensor.matrix, written.T_vehicle_sensor.matrix, atol=1e-12)
         assert read.time == pytest.approx(written.time)
         assert {"label", "ground_probability", "height_above_ground"} <= set(read.channels)
+
+
+@pytest.mark.parametrize("suffix", ["mcap", "bag"])
+def test_live_scans_are_kept_on_a_full_disk(tmp_path, suffix):
+    rng = np.random.default_rng(0)
+    with mounted(tmp_path / "small", "size=4m") as small, BagWriter(small / f"a.{suffix}") as bag:
+        scans = (Scan(rng.normal(size=(20_000, 3)), time=100.0 + k) for k in range(40))
+        with pytest.raises(OutputError, match="No space left"):
+            deque(map(bag.add_scan, scans))
+        with pytest.raises(OutputError, match=r"No space left on device\); what was written before is kept"):
+            bag.keep()
+        source = open_source(small / f"a.{suffix}")
+        assert len(source) >= 8
+        assert "cut off" in source.diagnostics[0]
+        source.close()
+
+
+def test_of_live_scans_that_did_not_come_nothing_is_kept(tmp_path):
+    with BagWriter(tmp_path / "a.mcap") as bag:
+        bag.keep()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_folder_is_left_where_a_bag_cannot_begin(tmp_path):
+    with mounted(tmp_path / "small", "size=16k") as small:
+        (small / "full").write_bytes(bytes(16 << 10))
+        with pytest.raises(OutputError, match=r"a\.bag: cannot be written"):
+            BagWriter(small / "a.bag")
+        assert [path.name for path in small.iterdir()] == ["full"]
 
 
 def test_recorded_scans_without_times_keep_their_poses(tmp_path):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A folder of results: sources and files of others are never touched, old results only when asked."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -146,6 +144,20 @@ def test_two_runs_cannot_begin_in_one_folder(tmp_path):
     first.file("report.html").write_text("first")
     with pytest.raises(OutputError, match="another run has begun to write there"):
         second.file("report.html")
+
+
+def test_runs_that_replace_the_results_of_one_folder_do_not_mix(tmp_path):
+    written(tmp_path / "out")
+    first, second = (run_folder(tmp_path / "out", force=True) for _ in range(2))
+    first.file("report.html").write_text("first")
+    with pytest.raises(OutputError, match="another run has begun to write there"):
+        second.file("report.html")
+    third = run_folder(tmp_path / "out", force=True)
+    third.file("report.html").write_text("third")
+    with pytest.raises(OutputError, match="another run has begun to write there"):
+        first.file("config.yaml")
+    third.file("config.yaml")
+    assert (tmp_path / "out" / "report.html").read_text() == "third"
 
 
 def test_what_a_killed_run_wrote_counts_as_its_results(tmp_path):

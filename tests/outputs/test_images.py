@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pictures show what the frames hold: right colours in right places, nothing lost, nothing left half-written."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from io import BytesIO

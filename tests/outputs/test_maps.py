@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every product of a map, opened by the programs' own libraries and held against the simulator's truth."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -20,7 +18,7 @@ from roadbed import open as open_source
 from roadbed.core.errors import ConfigError, InputError, OutputError
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff
+from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff, relief
 from roadbed.outputs.maps.export import PARTS
 from roadbed.outputs.maps.relief import area_text
 from tests.mapping.maps import plane, write_plane_map
@@ -126,8 +124,8 @@ def test_the_static_world_is_black_where_objects_stand_and_white_on_the_road(seq
     assert set(np.unique(image)) == {0, 205, 254}
 
     def pixel(x, y):
-        column = np.floor((x - about["origin"][0]) / about["resolution"]).astype(int)
-        return image[::-1][np.floor((y - about["origin"][1]) / about["resolution"]).astype(int), column]
+        column = np.floor((x + EAST - about["origin"][0]) / about["resolution"]).astype(int)
+        return image[::-1][np.floor((y + NORTH - about["origin"][1]) / about["resolution"]).astype(int), column]
 
     ahead = truth.T_world_vehicle @ np.array([[d, y, 0.0] for d in np.linspace(8, 20, 60) for y in (-0.5, 0.0, 0.5)])
     road = pixel(ahead[:, 0], ahead[:, 1])
@@ -224,6 +222,17 @@ def test_a_square_kilometre_is_exported_in_less_than_300_mb(tmp_path):
         "laz",
         "nav2",
     }
+
+
+def test_the_picture_has_the_coordinates_of_the_other_products(sequence, tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(relief, "draw_relief", lambda axes, grid, surface: drawn.append((grid, surface[0])))
+    stored = MapReader(sequence[0] / "map")
+    for place in (Georeference(), Georeference(EAST, NORTH, UP)):
+        relief.save_relief(tmp_path / "a.png", stored, place)
+    (grid, heights), (moved, raised) = drawn
+    assert (moved.x0 - grid.x0, moved.y0 - grid.y0) == (EAST, NORTH)
+    np.testing.assert_allclose(np.nanmax(np.abs(raised - heights - UP)), 0, atol=1e-4)
 
 
 def test_a_small_map_is_not_called_empty():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a run writes is what its frames hold, value by value."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import dataclass, replace

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report is one file that needs nothing else, says what was run, and trusts no text it is given."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from html.parser import HTMLParser

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every device program of the package, for tests that build them all."""
 
-from __future__ import annotations
-
 from roadbed.config import Config
 from roadbed.config.ground import VarianceConfig
 from roadbed.ground.ego import ego_mask_device

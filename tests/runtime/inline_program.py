@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Device programs whose kernels are text of a test."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

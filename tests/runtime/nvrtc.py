@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """NVIDIA's run-time compiler by ctypes: it needs neither a GPU nor a driver."""
 
-from __future__ import annotations
-
 import ctypes
 from functools import cache
 from importlib.util import find_spec

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Selection of devices, messages about missing ones, transfers, and compilation for CUDA without a GPU."""
 
-from __future__ import annotations
-
 import math
 import re
 from pathlib import Path

@@ -5,8 +5,6 @@ The crashing kernels are real for PoCL 3.1 (Debian 12), the second minimum for P
 driver that compiles them no crash is reported.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import subprocess

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A device that fails during a sequence: a one-line error, and the caller can go on with another backend."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import textwrap

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packed outputs: neighbours are copied together, and arrays that were returned are not written again."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Random numbers: the published vectors, their distributions, and the same numbers on the CPU and every accelerator."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

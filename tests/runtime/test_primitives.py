@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scan and stable sort against NumPy, on every accelerator present."""
 
-from __future__ import annotations
-
 import math
 from functools import cache
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Devices without double precision: kernels compute in float, and results stay as near as the method allows."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rays against closed forms and against slow searches."""
 
-from __future__ import annotations
-
 import math
 from typing import Any
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Simulated objects have the size that they claim, and movers stand on the road."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every scene runs, its truth agrees with its points, and nobody drives through anything."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

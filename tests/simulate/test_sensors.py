@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sensors against their data sheets."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Drives as sources: the same bytes on any thread count and in any order, options that do what they say."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import numba

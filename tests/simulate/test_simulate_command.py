@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed simulate` writes a folder that reads back as the same sequence."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

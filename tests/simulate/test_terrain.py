@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The height field: exact gradients, bounds that hold, and the shapes that the scenes promise."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The truth against the caster and against closed forms."""
 
-from __future__ import annotations
-
 import math
 from types import SimpleNamespace
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Damaged copies of valid files: whatever is in them, a reader gives a scan or one line."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Small files that claim or unpack to a lot are refused with one line, before the memory is taken."""
 
-from __future__ import annotations
-
 import bz2
 import io
 import struct

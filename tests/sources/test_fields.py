@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -86,6 +84,14 @@ def test_names_in_any_case_and_leftovers_by_their_own_name():
     assert scan.classes.dtype == np.uint32
     assert set(scan.channels) == {"reflectivity", "label"}
     assert scan.channels["reflectivity"].dtype == np.uint16
+
+
+def test_points_of_several_sensors_without_mountings_are_noted():
+    """Such as those of a rig in a bag."""
+    fields = {axis: np.zeros(2) for axis in "xyz"}
+    assert scan_from_fields(fields, "test").diagnostics == ()
+    (note,) = scan_from_fields({**fields, "sensor_index": np.array([0, 1])}, "test").diagnostics
+    assert "without their mountings: rays start at the origin" in note
 
 
 def test_names_in_their_own_case_come_first():

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that other programs wrote hold the same scan, and every format has a file behind its tests."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

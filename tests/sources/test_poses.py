@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -123,3 +121,19 @@ def test_poses_of_another_clock_than_the_scans_are_refused(tmp_path):
     (tmp_path / "times").write_text("1700000000.0\n1700000000.1\n")
     with pytest.raises(InputError, match="expected the clock of the scans, 1700000000"):
         roadbed.open(tmp_path, poses=tmp_path / "tum", times=tmp_path / "times")
+
+
+@pytest.mark.parametrize("inverted", [False, True])
+def test_inverted_poses_are_noted(tmp_path, inverted):
+    rng = np.random.default_rng(0)
+    posts = np.repeat(rng.uniform(-60, 60, (300, 2)), 20, axis=0)
+    world = np.column_stack([posts, rng.uniform(0, 3, len(posts))])
+    poses = [Pose.from_euler(1.2 * k, 0.1 * k, 1.5, yaw=0.3 + 0.05 * k) for k in range(8)]
+    for k, pose in enumerate(poses):
+        np.save(tmp_path / f"{k}.npy", np.vstack([pose.inverse() @ world, [[np.nan, 1, 1], [3e38, 0, 0]]]))
+    given = [pose.inverse() if inverted else pose for pose in poses]
+    np.savetxt(tmp_path / "poses.txt", [pose.matrix[:3].ravel() for pose in given])
+    scans = list(roadbed.open(tmp_path))
+    assert scans[2].diagnostics == ()
+    notes = [note for scan in scans for note in scan.diagnostics]
+    assert [f"{tmp_path / 'poses.txt'}: poses look inverted" in note for note in notes] == [True] * inverted

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A part of a source is a source: its scans, truth and boxes are those of the whole one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Coordinates that are no metres: converted where the file says so, else refused or noted."""
 
-from __future__ import annotations
-
 import re
 
 import laspy

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A short simulated sequence that all viewer tests share, and a real browser."""
 
-from __future__ import annotations
-
 import shutil
 from importlib.util import find_spec
 from time import monotonic, sleep

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server: where it listens, what it says when it cannot, what remains when it stops."""
 
-from __future__ import annotations
-
 import re
 import signal
 import socket

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """In a real browser: ground and obstacles are seen, sliders change labels, frames step, the configuration is saved."""
 
-from __future__ import annotations
-
 import re
 from contextlib import suppress
 from io import BytesIO

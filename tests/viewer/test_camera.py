@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The eye stays above the ground, on its orbit where that is possible."""
 
-from __future__ import annotations
-
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Colours of the cloud: each way shows its own channel, and labels where the scan lacks it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Draped pictures are valid binary glTF whose vertices lie on the surface."""
 
-from __future__ import annotations
-
 import json
 import struct
 from io import BytesIO

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Foreign pages, rebound names and strangers in the network get nothing from the viewer: no page and no websocket."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 from ipaddress import ip_address

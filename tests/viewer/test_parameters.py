@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sliders come from the configuration models and stay within their bounds."""
 
-from __future__ import annotations
-
 import pytest
 
 from roadbed.config import Config

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A click finds the point under the cursor, and reads what is known about it."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np

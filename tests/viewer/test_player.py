@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The player shows the frame that was asked for, survives broken frames, and leaves no thread behind."""
 
-from __future__ import annotations
-
 import threading
 
 import numpy as np

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report opens from the file system in a real browser and its slider moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from roadbed.config import Config

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A run that promised every part does not pass over a viewer that is not installed."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

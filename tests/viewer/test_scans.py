@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Recorded scans are given as asked for, however many, and the last ones without reading them again."""
 
-from __future__ import annotations
-
 from threading import Event
 
 from roadbed.viewer.runner import LONG_PAST

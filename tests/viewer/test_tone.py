@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What goes through the renderer's tone mapping comes out as the palette has it."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -32,12 +32,7 @@ from roadbed.cli import (
 from roadbed.cli.screen import print_json
 from roadbed.core.errors import RoadbedError
 
-app = typer.Typer(
-    name="roadbed",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
+app = typer.Typer(name="roadbed", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 for _command in (
     *(demo.demo, run.run, batch.batch, segment.segment, explain.explain, compare.compare, share.share),
     *(simulate.simulate, info.info, view.view, live.live, ros.ros1, ros.ros2, warm_up.warm_up),

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 @expand_options
 def batch(
     sources: Annotated[
-        list[str],
-        typer.Argument(help="Sources as for roadbed run, quoted globs, or @FILE: a list or JSON lines."),
+        list[str], typer.Argument(help="Sources as for roadbed run, quoted globs, or @FILE: a list or JSON lines.")
     ],
     perception: Perception,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results, shared by all nodes.")],
@@ -34,10 +33,7 @@ def batch(
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 1,
     per_gpu: Annotated[int, typer.Option(min=1, help="Parallel sequences per GPU, with --backend cuda.")] = 8,
-    resume: Annotated[
-        bool,
-        typer.Option("--resume", help="Keep complete sequences, process the others."),
-    ] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Keep complete sequences, process the others.")] = False,
     frames: Frames = None,
     with_map: Annotated[bool, typer.Option("--map", help="Also make a map per sequence and merge them.")] = False,
     occupancy: Occupancy = True,
@@ -56,16 +52,7 @@ def batch(
     settings = perception.settings()
     if ray is not None and workers is not None:
         raise InputError("--workers: expected without --ray; a cluster has its own number of cores")
-    job = Job(
-        output.absolute(),
-        settings,
-        command_line(),
-        occupancy,
-        layers,
-        with_map,
-        threads,
-        resume,
-    )
+    job = Job(output.absolute(), settings, command_line(), occupancy, layers, with_map, threads, resume)
     sequences = find_sequences(sources, perception.read_options(frames))
     gpu_share = 1 / per_gpu if settings.backend == "cuda" else 0.0
     on_event = _print_event if as_json else _show_event

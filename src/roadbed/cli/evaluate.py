@@ -108,8 +108,7 @@ def occupancy(
     frames: Frames = None,
     seeds: Annotated[int, typer.Option(min=1, help="Number of random seeds to average over.")] = 1,
     masks: Annotated[
-        Path | None,
-        typer.Option(help="JSON file of unannotated moving objects, see docs/occupancy.md."),
+        Path | None, typer.Option(help="JSON file of unannotated moving objects, see docs/occupancy.md.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -122,12 +122,14 @@ def _foxglove(host: str, port: int, origins: list[str], say: Callable[[str], obj
 
 @contextmanager
 def _bag(output: Path, force: bool) -> Iterator[Show]:
-    """Into a ROS 2 or ROS 1 bag; a failed recording is discarded."""
+    """Into a ROS 2 or ROS 1 bag, which is kept after an error, too."""
     from roadbed.outputs.bag import BagWriter
 
     with BagWriter(output, force=force) as bag:
-        yield lambda live: bag.add(live.result)
-        bag.finish()
+        try:
+            yield lambda live: bag.add(live.result)
+        finally:
+            bag.keep()
 
 
 @contextmanager

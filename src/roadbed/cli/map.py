@@ -19,10 +19,7 @@ app = typer.Typer(
     help="Show, merge, crop or export a long-term map.",
     epilog="The folder comes first: roadbed map DIR export --help shows the options of export.",
 )
-Products = Annotated[
-    str | None,
-    typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default."),
-]
+Products = Annotated[str | None, typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default.")]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
 

@@ -27,8 +27,7 @@ class NodeRequest(Processing):
     world: Annotated[str, typer.Option(help="Fixed frame of the odometry.")] = "odom"
     vehicle: Annotated[str, typer.Option(help="Frame of the vehicle.")] = "base_link"
     on_road: Annotated[
-        bool,
-        typer.Option("--on-road", help="The vehicle frame is at road level: TF gives the mountings."),
+        bool, typer.Option("--on-road", help="The vehicle frame is at road level: TF gives the mountings.")
     ] = False
     prefix: Annotated[str, typer.Option(help="Prefix of the published topics.")] = "/roadbed"
     occupancy: Occupancy = True

@@ -92,7 +92,6 @@ def _print_lines(odometry: str, diagnostics: list[str]) -> None:
 
 
 def run_facts(summary: RunRecorder, output: Path) -> dict[str, Any]:
-    """The figures of a run, for --json."""
     return {
         "source": summary.source,
         "frames": len(summary.frames),

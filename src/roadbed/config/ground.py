@@ -167,5 +167,4 @@ class GroundConfig(Stage):
     variance: VarianceConfig = VarianceConfig()
 
     def uses(self, rule: GroundRule) -> bool:
-        """Whether a rule is switched on."""
         return rule not in self.without

@@ -24,6 +24,24 @@ class DeviceArray:
     count: int = 0
 
 
+@dataclass(eq=False)
+class DeviceGround:
+    """Results of a ground frame in the memory of its accelerator, for Roadbed's occupancy filter alone.
+
+    Valid until the ground filter's next frame.
+    """
+
+    backend: Any
+    points: DeviceArray  # (N, 3) float32 m, NaN on the ego vehicle
+    heights: DeviceArray  # (N,) float32 m
+    layers: DeviceArray  # elevation, slope (x, y) and variance one after the other, float32
+    current: bool = True
+
+    def lies_on(self, backend: Any) -> bool:
+        """Whether kernels that are queued now on this backend can read it."""
+        return self.current and self.backend is backend
+
+
 def lies_on_device(array: Any) -> bool:
     """An array of CuPy, PyTorch or the like in GPU memory."""
     if isinstance(array, np.ndarray):

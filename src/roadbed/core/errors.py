@@ -73,5 +73,7 @@ def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
 def _one_line(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return "a record promises more bytes than there is memory"
+    if isinstance(error, UnicodeDecodeError):
+        return f"found bytes that are no text: {error.object[error.start : error.start + 8]!r}"
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:160]}" if text else type(error).__name__

@@ -15,17 +15,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.confidence import Confidence, Mounting, SurfaceLayers, frame_confidence
-from roadbed.core.device_arrays import DeviceArray, lies_on_device, to_host
+from roadbed.core.device_arrays import DeviceArray, DeviceGround, lies_on_device, to_host
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
-from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point
+from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point, selection
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 from roadbed.core.variance_cells import VarianceCells
 
 # float32 has steps of more than a centimetre beyond it; 64-bit points in map coordinates are shifted.
 _STEPS_OF_CENTIMETRES_M = 131072.0
+_SIMULTANEOUS_S = 0.02  # between scans of sensors that are triggered together; 0.3 m at 15 m/s
 _PER_POINT = ("intensity", "ring", "point_time", "classes")
 # A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
 Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
@@ -81,13 +82,13 @@ class Scan:
     front: float = 0.0  # rad, direction of the vehicle's front in the sensor's xy plane if the mounting is unknown
 
     def __post_init__(self) -> None:
-        what = f"scan {self.name}"
+        what = f"scan {self.name}".rstrip()
         for name in ("T_world_sensor", "T_vehicle_sensor"):
             self._set(name, as_pose(getattr(self, name)))
         points: Any = self.points if lies_on_device(self.points) else as_numbers(self.points, f"{what}: points")
         if points.ndim != 2 or points.shape[1] != 3:
             raise InputError(f"{what}: expected points of shape (N, 3), found {tuple(points.shape)}")
-        if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.c_contiguous):
+        if isinstance(points, np.ndarray) and (points.dtype != np.float32 or not points.flags.carray):
             shift = map_shift(points.T, _STEPS_OF_CENTIMETRES_M)
             points = near_origin(list(points.T), shift)
             if shift is not None:
@@ -149,7 +150,10 @@ class Scan:
 
     @classmethod
     def merged(cls, scans: Iterable[Scan]) -> Scan:
-        """One scan in the vehicle frame from simultaneous scans of several sensors with known mountings."""
+        """One scan in the vehicle frame from simultaneous scans of several sensors with known mountings.
+
+        Poses take scans of other times to the time of the first, unless all points have times, for deskewing.
+        """
         scans = list(scans)
         if not scans:
             raise InputError("merging scans: expected at least one, found none")
@@ -165,6 +169,8 @@ class Scan:
             raise InputError(f"merging scans: expected one scan per sensor, found sensors {', '.join(names)}")
         first = scans[0]
         arrays = [scan._channels_since(first.time) for scan in scans]
+        has_times = all("point_time" in channels for channels in arrays)
+        poses, notes = zip(*(scan._placed_in(first, has_times) for scan in scans))
         shared = {
             name: np.concatenate([channels[name] for channels in arrays])
             for name, values in arrays[0].items()
@@ -173,7 +179,7 @@ class Scan:
         named: Any = {name: shared.pop(name, None) for name in _PER_POINT}
         shared["sensor_index"] = np.concatenate(indices).astype(np.uint8)
         return cls(
-            np.concatenate([T @ scan.points for scan in scans if (T := scan.T_vehicle_sensor)]),
+            np.concatenate([pose @ scan.points for pose, scan in zip(poses, scans)]),
             time=first.time,
             T_world_sensor=first.T_world_vehicle,
             T_vehicle_sensor=Pose.identity(),
@@ -181,9 +187,18 @@ class Scan:
             name=first.name,
             channels=shared,
             mounts=tuple(mounts),
-            diagnostics=tuple(dict.fromkeys(note for scan in scans for note in scan.diagnostics)),
+            diagnostics=tuple(dict.fromkeys(note for lines in notes for note in lines)),
             **named,
         )
+
+    def _placed_in(self, first: Scan, has_times: bool) -> tuple[Pose, tuple[str, ...]]:
+        """Pose of the sensor in the vehicle frame of `first`, and notes; deskewing moves points that have times."""
+        apart = 0.0 if self.time is None or first.time is None or has_times else self.time - first.time
+        if apart and self.T_world_sensor is not None and first.T_world_vehicle is not None:
+            return first.T_world_vehicle.inverse() @ self.T_world_sensor, self.diagnostics
+        note = f"time of {self.sensor}: {apart:+.3f} s from {first.sensor}; the motion is unknown without poses"
+        notes = (*self.diagnostics, note) if abs(apart) > _SIMULTANEOUS_S else self.diagnostics
+        return self.T_vehicle_sensor or Pose.identity(), notes
 
     def _channels_since(self, time: float | None) -> dict[str, NDArray]:
         """All channels; times of points relative to `time`, where both are known."""
@@ -202,6 +217,7 @@ class Scan:
 
     def part(self, chosen: NDArray | slice) -> Scan:
         """Only the chosen points, with all their channels."""
+        chosen = selection(chosen, len(self), f"part of scan {self.name}".rstrip())
         arrays = {name: values[chosen] for name, values in self._per_point()}
         named: Any = {name: arrays.pop(name, None) for name in _PER_POINT}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
@@ -215,24 +231,6 @@ class Scan:
     def at(self, T_world_sensor: Pose | None, time: float | None = None) -> Scan:
         """The same scan with another pose (and time)."""
         return replace(self, T_world_sensor=T_world_sensor, time=self.time if time is None else time)
-
-
-@dataclass(eq=False)
-class DeviceGround:
-    """Results of a ground frame in the memory of its accelerator, for Roadbed's occupancy filter alone.
-
-    Valid until the ground filter's next frame.
-    """
-
-    backend: Any
-    points: DeviceArray  # (N, 3) float32 m, NaN on the ego vehicle
-    heights: DeviceArray  # (N,) float32 m
-    layers: DeviceArray  # elevation, slope (x, y) and variance one after the other, float32
-    current: bool = True
-
-    def lies_on(self, backend: Any) -> bool:
-        """Whether kernels that are queued now on this backend can read it."""
-        return self.current and self.backend is backend
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,12 +17,16 @@ Float64 = NDArray[np.float64]
 
 # Farther than the Moon: no origin in use is further away, and cell indices fit into integers.
 FARTHEST_M = 1e9
-
+_LARGEST_STEP_M = 0.05
 
 _IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)
 
 
 def _floats(values: ArrayLike) -> Float64:
+    if isinstance(values, np.ndarray) and values.dtype == np.float32:
+        farthest = np.abs(values).max(initial=0)
+        if farthest < FARTHEST_M and (step := np.spacing(farthest)) > _LARGEST_STEP_M:
+            raise InputError(f"pose: found {farthest:g} m as float32, in steps of {step:g} m, expected float64")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             return np.asarray(values, np.float64)

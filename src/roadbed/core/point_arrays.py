@@ -13,12 +13,20 @@ from roadbed.core.device_arrays import lies_on_device
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import FARTHEST_M, Pose
 
+_LARGEST_WHOLE = 2.0**24  # float32 has every whole number up to it
+
 
 def as_array(values: ArrayLike, what: str) -> NDArray:
+    """The values as an array; masked floats become NaN."""
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
     except ValueError:
         raise InputError(f"{what}: expected rows of one length, found a ragged list") from None
+    if not np.ma.is_masked(values):
+        return array
+    if array.dtype.kind != "f":
+        raise InputError(f"{what}: found masked values of {array.dtype}, expected floats (they become NaN) or no mask")
+    return np.ma.filled(values, np.nan)
 
 
 def as_numbers(values: ArrayLike, what: str, expected: str = "numbers") -> NDArray:
@@ -44,12 +52,32 @@ def per_point(values: Any, what: str, count: int, convert: Any = as_array, dimen
     return array
 
 
+def selection(chosen: Any, count: int, what: str) -> Any:
+    """A mask, indices or a slice of `count` points, checked."""
+    if isinstance(chosen, slice) or lies_on_device(chosen):
+        return chosen
+    array = as_array(chosen, what)
+    if not array.size and array.dtype.kind != "b":  # an empty list
+        array = array.astype(np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iub":
+        raise InputError(f"{what}: found {array.dtype} of shape {array.shape}, expected a mask or indices of points")
+    if array.dtype.kind == "b" and len(array) != count:
+        raise InputError(f"{what}: found a mask of {len(array)} values, expected {count} (one per point)")
+    if array.dtype.kind != "b" and array.size and not -count <= array.min() <= array.max() < count:
+        raise InputError(f"{what}: found indices from {array.min()} to {array.max()}, expected them below {count}")
+    return array
+
+
 def map_shift(columns: Iterable[NDArray], far: float) -> Pose | None:
-    """The middle of 64-bit coordinates x, y, z in whole metres, along the axes where it lies beyond `far` metres."""
+    """The middle of 64-bit coordinates x, y, z in whole metres, along the axes where it lies beyond `far` metres.
+
+    Whole numbers of 32 bits are shifted where float32 does not hold them.
+    """
     shift = np.zeros(3)
     for axis, column in enumerate(columns):
-        sample = column[:: len(column) // 1000 + 1] if column.dtype.itemsize == 8 else column[:0]
-        if far < abs(_middle(sample)) < FARTHEST_M:
+        wide, whole = column.dtype.itemsize == 8, column.dtype.kind in "iu" and column.dtype.itemsize == 4
+        sample = column[:: len(column) // 1000 + 1] if wide or whole else column[:0]
+        if (far if wide else _LARGEST_WHOLE) < abs(_middle(sample)) < FARTHEST_M:
             shift[axis] = np.round(_middle(column))
     return Pose(np.eye(3), shift) if shift.any() else None
 

@@ -54,7 +54,6 @@ class OccupancyScorer:
         self._cells = TruthScorer() if hasattr(source, "truth") else None
 
     def add(self, index: int, frame: OccupancyFrame, ground: GroundFrame) -> None:
-        """The frame of scan number `index`."""
         T_grid_sensor = _T_grid_sensor(frame, ground)
         annotate = _annotated if self._cells is None else _simulated
         annotations = annotate(self._source, index, T_grid_sensor)

@@ -125,7 +125,6 @@ def _interior(occupied: NDArray[np.bool_]) -> NDArray[np.bool_]:
 
 
 def _around(cells: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """The cells and their neighbours."""
     return np.any(sliding_window_view(np.pad(cells, 1), (3, 3)), axis=(2, 3))
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.frames import DeviceGround
+from roadbed.core.device_arrays import DeviceGround
 from roadbed.core.geometry import Float32, Float64, Pose
 from roadbed.core.variance_cells import VarianceCells
 
@@ -29,8 +29,6 @@ class Placement:
 
 @dataclass(frozen=True)
 class Vehicle:
-    """Position of the vehicle on the lattice."""
-
     x: float  # m from the lattice's corner
     y: float
 

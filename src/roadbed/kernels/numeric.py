@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Constants and small functions that CPU kernels share."""
 
 from typing import Any

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Arrays without references: on a kernel's stack, `block = scratch(64, np.float64)`, and a kernel's arguments."""
 
 from typing import Any
@@ -38,7 +37,7 @@ def uncounted(_typing_context, given):
     row or argument. For what the caller holds: arguments of a kernel that Python calls."""
 
     def strip(context, builder, kind, value):
-        if isinstance(kind, types.BaseTuple):
+        if isinstance(kind, (types.UniTuple, types.Tuple, types.NamedTuple, types.NamedUniTuple)):
             parts = zip(kind.types, cgutils.unpack_tuple(builder, value))
             return context.make_tuple(builder, kind, [strip(context, builder, *part) for part in parts])
         if not isinstance(kind, types.Array):

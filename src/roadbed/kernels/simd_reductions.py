@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Operations across the lanes of a vector: reductions, compression by a mask, gather (see `simd`)."""
 
 from llvmlite import binding, ir

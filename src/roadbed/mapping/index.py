@@ -20,8 +20,6 @@ _NAME = "map.json"
 
 @dataclass(frozen=True)
 class MapIndex:
-    """The index of a map."""
-
     spacing: float  # m between nodes
     T_map_world: Pose  # from the odometry's world frame to the frame of the tiles
     surface: SurfaceParameters

@@ -12,7 +12,7 @@ from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, rotation_of, rotation_vector
 
 _LONGEST_S = 2.0  # largest time between scans whose poses give a velocity
-_DONE = "time"  # the channel that keeps the point times after deskewing
+_DONE = "deskewed_time"  # the channel that keeps the point times; no reader takes it for times to deskew by
 
 
 @dataclass(frozen=True, eq=False)

@@ -32,7 +32,7 @@ def is_bag_name(path: Path) -> bool:
 class BagWriter(Closing):
     """`add` results in order; `finish` copies the rest of the input and moves the bag to its path. A context manager.
 
-    Until then the bag is in a temporary folder; an error or an interrupt leaves nothing.
+    Until then the bag is in a temporary folder; an error or an interrupt leaves nothing, unless `keep` is called.
     """
 
     def __init__(self, path: Path, source: RosbagSource | None = None, *, force: bool = False) -> None:
@@ -49,7 +49,12 @@ class BagWriter(Closing):
         with output_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             self._folder = Path(tempfile.mkdtemp(prefix=".roadbed-", suffix=".tmp", dir=path.parent))
-        self._writer = self._open()
+        try:
+            with output_errors(path):
+                self._writer = self._open()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         if isinstance(self._rest, Generator):
@@ -104,6 +109,19 @@ class BagWriter(Closing):
             if self._version == 2:  # a folder with its description; the file alone is a whole MCAP
                 written = next(written.glob("*.mcap"))
             written.replace(self.path)
+
+    def keep(self) -> None:
+        """Finish what holds live scans, which cannot be had again: also after an error, cut off on a full disk."""
+        if not self._scans:
+            return
+        try:
+            self.finish()
+        except OutputError as error:
+            for part in self._folder.rglob(f"*{self.path.suffix}"):
+                if part.is_file():
+                    part.replace(self.path)
+                    raise OutputError(f"{error}; what was written before is kept, without an end") from None
+            raise
 
     @property
     def _same_version(self) -> bool:
@@ -229,7 +247,6 @@ class Recorder:
         with self._lock:
             self._ended = True
             try:
-                if self.count:
-                    self._bag.finish()
+                self._bag.keep()
             finally:
                 self._bag.close()

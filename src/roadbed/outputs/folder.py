@@ -13,6 +13,7 @@ from roadbed.config import Config
 from roadbed.core.errors import ConfigError, OutputError
 from roadbed.io.atomic import output_errors, write_file
 
+_TAKEN = "{}: another run has begun to write there"
 MANIFEST = "roadbed-manifest.jsonl"  # a line about the run, then one line per file, written before the file is
 
 
@@ -54,7 +55,10 @@ class OutputFolder:
             if name not in self._written:
                 if os.path.lexists(path):
                     raise OutputError(f"{path}: found a file that Roadbed did not write, expected none")
-                with (self.path / MANIFEST).open("a", encoding="utf-8") as manifest:
+                with (self.path / MANIFEST).open("r+", encoding="utf-8") as manifest:
+                    if os.fstat(manifest.fileno()).st_ino != self._inode:
+                        raise OutputError(_TAKEN.format(self.path))
+                    manifest.seek(0, os.SEEK_END)
                     manifest.write(json.dumps(name) + "\n")
                 self._written.add(name)
         return path
@@ -98,10 +102,13 @@ class OutputFolder:
                 with manifest.open("x", encoding="utf-8") as file:
                     file.write(line)
             except FileExistsError:
-                raise OutputError(f"{self.path}: another run has begun to write there") from None
+                raise OutputError(_TAKEN.format(self.path)) from None
         else:
+            if _read_manifest(manifest) != self._old:
+                raise OutputError(_TAKEN.format(self.path))
             _remove(self.path, self._old[1])
             write_file(manifest, line)
+        self._inode = manifest.stat().st_ino  # another run with `force` would replace the manifest
         self._written.add(MANIFEST)
 
 

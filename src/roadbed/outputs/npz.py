@@ -47,17 +47,22 @@ def write_arrays(path: str | Path, arrays: dict[str, NDArray]) -> None:
 
 def scan_arrays(scan: Scan) -> dict[str, NDArray]:
     """Every part of a scan as an array, under the names of the reader."""
-    arrays: dict[str, NDArray] = {"points": scan.points, "sensor": np.array(scan.sensor)}
+    arrays: dict[str, NDArray] = {"points": scan.points}
     for name in ("intensity", "ring", "point_time", "classes"):
         values = getattr(scan, name)
         if values is not None:
             arrays[name] = np.asarray(values)
     arrays.update({f"{CHANNEL_PREFIX}{name}": np.asarray(values) for name, values in scan.channels.items()})
+    return arrays | scan_facts(scan)
+
+
+def scan_facts(scan: Scan) -> dict[str, NDArray]:
+    """What a scan has beside its points: sensor, time, poses."""
+    arrays = {"sensor": np.array(scan.sensor), "front": np.array(scan.front, np.float64)}
     if scan.time is not None:
         arrays["time"] = np.array(scan.time, np.float64)
     if scan.has_origin is not None:
         arrays["has_origin"] = np.array(scan.has_origin)
-    arrays["front"] = np.array(scan.front, np.float64)
     for name in ("T_world_sensor", "T_vehicle_sensor"):
         pose = getattr(scan, name)
         if pose is not None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Binary PCD files with every channel of a scan in its own type, and the label of each point."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 from roadbed.core.errors import InputError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import selection
 from roadbed.io.atomic import atomic_write
+from roadbed.outputs.npz import scan_facts
+from roadbed.sources.formats.pcd import FACTS
 
 
 def write_pcd(
@@ -22,16 +26,17 @@ def write_pcd(
 ) -> None:
     """Write x, y, z, all channels, then `label` (uint8) and `extra` per-point values; `keep` selects points.
 
-    The sensor's pose goes into VIEWPOINT. A channel that label or extra also names is replaced by it.
+    The sensor's pose goes into VIEWPOINT, its time, name and mounting into a comment. A channel that label or extra
+    also names is replaced by it.
     """
     columns = _columns(path, scan, label, extra)
-    chosen = slice(None) if keep is None else np.asarray(keep)
+    chosen = slice(None) if keep is None else selection(keep, len(scan), f"{path}: keep")
     count = len(columns["x"][chosen])
     table = np.empty(count, [(name, values.dtype, values.shape[1:]) for name, values in columns.items()])
     for name, values in columns.items():
         table[name] = values[chosen]
     with atomic_write(path) as file:  # a large scan is not copied again
-        file.write(_header(columns, count, scan.T_world_sensor))
+        file.write(_header(columns, count, scan))
         file.write(table.data)
 
 
@@ -39,14 +44,18 @@ def _columns(
     path: str | Path, scan: Scan, label: ArrayLike | None, extra: Mapping[str, ArrayLike] | None
 ) -> dict[str, NDArray]:
     named: dict[str, ArrayLike] = {axis: scan.points[:, k] for k, axis in enumerate("xyz")}
-    channels = scan.all_channels()
-    if "point_time" in channels and "time" not in channels:
-        channels = {"time" if name == "point_time" else name: values for name, values in channels.items()}
-    named.update(channels)
+    named.update({name: getattr(scan, part) for name, part in _of_scan(scan).items()})
+    named.update(scan.channels)
     if label is not None:
         named["label"] = np.asarray(label).astype(np.uint8)
     named.update(extra or {})
     return {name: _storable(path, name, np.asarray(values), len(scan)) for name, values in named.items()}
+
+
+def _of_scan(scan: Scan) -> dict[str, str]:
+    """Name of a field -> what it is of the scan; the others are channels. Other programs call `point_time` time."""
+    names = [name for name in ("intensity", "ring", "point_time", "classes") if getattr(scan, name) is not None]
+    return {"time" if name == "point_time" and "time" not in scan.channels else name: name for name in names}
 
 
 def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArray:
@@ -66,11 +75,14 @@ def _storable(path: str | Path, name: str, values: NDArray, count: int) -> NDArr
     return columns.astype(f"<{kind}{size}", copy=False)
 
 
-def _header(columns: dict[str, NDArray], count: int, pose: Pose | None) -> bytes:
+def _header(columns: dict[str, NDArray], count: int, scan: Scan) -> bytes:
+    pose = scan.T_world_sensor
     x, y, z, w = (pose or Pose.identity()).quaternion
     viewpoint = [0, 0, 0, 1, 0, 0, 0] if pose is None else [*pose.xyz, float(w), float(x), float(y), float(z)]
+    facts = {name: values.tolist() for name, values in scan_facts(scan).items()} | {"fields": _of_scan(scan)}
     lines = [
         "# .PCD v0.7 - Point Cloud Data file format",
+        f"{FACTS}{json.dumps(facts)}",
         "VERSION 0.7",
         "FIELDS " + " ".join(columns),
         "SIZE " + " ".join(str(values.dtype.itemsize) for values in columns.values()),

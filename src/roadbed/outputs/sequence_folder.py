@@ -24,10 +24,7 @@ PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", 
 
 
 def record_sequence(
-    sequence: SimulatedSequence,
-    out: OutputFolder,
-    reach: float = 30.0,
-    spacing: float = 0.2,
+    sequence: SimulatedSequence, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2
 ) -> Iterator[Scan]:
     """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """8-connected components of cells on a grid, numbered by their first cell."""
 
 from roadbed.kernels.jit import inlined, merged

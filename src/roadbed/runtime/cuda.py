@@ -48,7 +48,6 @@ DEFINITIONS = {"ROADBED_CUDA": 1, "LANES": GPU_LANES, "WITH_DOUBLE": 1, **SORT_B
 
 
 def options(exact: bool) -> tuple[str, ...]:
-    """NVRTC's options."""
     return _EXACT if exact else _RELAXED
 
 

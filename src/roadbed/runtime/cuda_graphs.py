@@ -18,8 +18,6 @@ extern "C" __global__ void delay(long long cycles) {
 
 
 class Step(NamedTuple):
-    """One launch."""
-
     phase: str
     kernel: Any
     groups: tuple[int, int]

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Random numbers as defined in `runtime/philox.py`, for Numba kernels. Device twin: philox.cl.
 
 There are no branches, so that LLVM vectorises loops over draws.

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Functions that CPU kernels of several methods share."""
 
 import math

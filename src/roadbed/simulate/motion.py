@@ -64,8 +64,6 @@ class _MovingPath(Path):
 
 @dataclass(frozen=True)
 class Fixed(Path):
-    """Static."""
-
     x: float
     y: float
     heading: float = 0.0

@@ -25,6 +25,7 @@ _LONGEST_SWEEP_S = 10.0
 _EPOCH_CLOCK_S = 1e8
 # Values above the first number are an absolute clock in units of the second number.
 _CLOCK_UNITS_S = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+_UNPLACED = "points of several sensors (field sensor_index) without their mountings: rays start at the origin"
 
 
 def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | None = None, **more: Any) -> Scan:
@@ -38,8 +39,8 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
     xyz = [column for column in columns if column is not None]
     check_degrees(xyz, where)
     lost = lost_precision(xyz, FAR_FROM_ORIGIN_M)
-    if lost:
-        more["diagnostics"] = (*more.get("diagnostics", ()), lost)
+    unplaced = _UNPLACED if "sensor_index" in rest else ""
+    more["diagnostics"] = (*more.get("diagnostics", ()), *filter(None, (lost, unplaced)))
     shift = map_shift(xyz, FAR_FROM_ORIGIN_M)
     points = near_origin(xyz, shift)
     point_time = None

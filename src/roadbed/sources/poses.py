@@ -3,7 +3,7 @@
 
 from array import array
 from collections.abc import Mapping, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, interpolate
 from roadbed.io.files import read_text
+from roadbed.sources.pose_check import PoseCheck
 
 # Limits of interpolation between poses, and of extrapolation beyond the ends (two sweeps).
 _LONGEST_GAP_S = 2.0
@@ -28,6 +29,7 @@ class Trajectory:
     poses: tuple[Pose, ...]
     times: Float64 | None  # (N,) s, increasing
     where: str  # the file or topic, for messages
+    check: PoseCheck = field(default_factory=PoseCheck)
 
     def __len__(self) -> int:
         return len(self.poses)
@@ -48,11 +50,13 @@ class Trajectory:
         return self.poses[index]
 
     def place(self, scan: Scan, index: int, scans: int) -> Scan:
-        """Scan `index` of `scans` with its pose; it says where there is none near its time."""
+        """Scan `index` of `scans` with its pose; it says where there is none near its time, or poses look inverted."""
         pose = self.of_scan(index, scans, scan.time)
         notes = scan.diagnostics
         if pose is None and self.times is not None:
             notes += (f"no pose near its time in {self.where}: {self.times[0]:.3f} to {self.times[-1]:.3f} s",)
+        if note := self.check.add(scan.points, pose):
+            notes += (f"{self.where}: {note}",)
         return replace(scan, T_world_sensor=pose, diagnostics=notes)
 
     def check_clock(self, first: float, last: float) -> None:

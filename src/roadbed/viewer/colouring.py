@@ -13,12 +13,10 @@ from roadbed.outputs.images import palette
 
 
 def box(content: str) -> str:
-    """Text in the panel."""
     return f'<div style="font-size:0.86em;line-height:1.45;padding:0 0.6em 0.5em">{content}</div>'
 
 
 def warning(text: str) -> str:
-    """Highlighted text."""
     return f'<b style="color:{palette.SURFACE}">{escape(text)}</b>'
 
 

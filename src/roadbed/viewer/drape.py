@@ -18,12 +18,7 @@ _VERTICES, _INDICES = 34962, 34963  # what a part of the buffer is for
 
 
 def draped_glb(
-    grid: Grid,
-    height: NDArray,
-    image: NDArray[np.uint8],
-    origin: Float64,
-    lift: float = 0.0,
-    blend: bool = False,
+    grid: Grid, height: NDArray, image: NDArray[np.uint8], origin: Float64, lift: float = 0.0, blend: bool = False
 ) -> bytes:
     """`image` (rows, columns, RGB or RGBA; row 0 at y0) over `grid`; squares with an unknown corner stay open.
 

@@ -71,7 +71,6 @@ def changed(config: Config, path: str, value: Any) -> Config:
 
 
 def value_at(config: Config, path: str) -> Any:
-    """The value in force."""
     return reduce(getattr, path.split("."), config)
 
 

@@ -35,8 +35,6 @@ _BOX_HEIGHT = 1.6  # m; the grid knows no heights
 
 @dataclass(frozen=True)
 class Display:
-    """Display options."""
-
     colour: str = "label"
     point_size: float = 0.08
     cloud: bool = True
@@ -120,7 +118,6 @@ class Scene:
         return float(surface_height(result.ground, at[0], at[1])[0] - origin[2])
 
     def mark(self, point: Float64 | None) -> None:
-        """Mark the picked point."""
         if point is None or not np.isfinite(point).all():
             self._remove("/picked")
             return

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real bags, written by rosbags: ROS 1, ROS 2 with sqlite3 and with MCAP."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

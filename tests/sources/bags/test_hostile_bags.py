@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags that say what is not so about their types, their index and their messages."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import suppress
 

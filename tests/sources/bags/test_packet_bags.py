@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bags of sensor drivers without PointCloud2: packets of real captures and Livox points, in the drivers' messages."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from rosbags.typesys import get_types_from_msg

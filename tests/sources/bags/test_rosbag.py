@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real bags, written here by rosbags: ROS 1, ROS 2 with sqlite3 and with MCAP."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -253,10 +251,12 @@ def test_empty_and_one_point_clouds(tmp_path, kind):
 
 def test_files_that_are_no_bags(tmp_path):
     for name in ("a.bag", "a.mcap", "a.db3"):
-        for content in (b"", b"nonsense" * 100):
+        for content in (b"", b"nonsense" * 100, b"\0\xfb\xfc" * 1000):
             (tmp_path / name).write_bytes(content)
             with pytest.raises(InputError, match=rf"{name}: (not a readable ROS bag|found no topic)"):
                 roadbed.open(tmp_path / name)
+    with pytest.raises(InputError, match=r"a\.bag: not a readable ROS bag \(found bytes that are no text: b'.xfb"):
+        roadbed.open(tmp_path / "a.bag")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/metadata.yaml").write_text("!!python/object/apply:os.system ['true']")
     with pytest.raises(InputError, match=r"metadata\.yaml: .*found the tag .*, expected plain values"):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sequences of the KITTI tracking benchmark: boxes lie around the points of their objects, poses follow the packets."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from random import Random
 

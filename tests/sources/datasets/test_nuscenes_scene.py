@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes of nuScenes in the layout of its tables: sweeps in order, poses in the world, boxes between samples."""
 
-from __future__ import annotations
-
 import json
 from random import Random
 

@@ -4,8 +4,6 @@
 `python3 tests/sources/files/make_bag.py pcl_ascii.pcd OUT.bag`, or OUT.mcap with a Python that has mcap-ros2-support.
 """
 
-from __future__ import annotations
-
 import struct
 import sys
 

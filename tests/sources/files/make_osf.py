@@ -4,8 +4,6 @@
 `PYTHONPATH=. ENVIRONMENT/bin/python tests/sources/files/make_osf.py PROFILE OUT.osf`
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

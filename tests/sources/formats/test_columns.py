@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headerless records: the number of columns is recognised or refused, never guessed."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-from __future__ import annotations
-
 import io
 import pickle
 import tracemalloc
@@ -35,6 +33,12 @@ def test_memory_order_and_organised_clouds(tmp_path, order):
     np.testing.assert_array_equal(read_npy(tmp_path / "a.npy").points, ROWS[:, :3])
 
 
+@pytest.mark.parametrize("shape", [(4, 100, 4), (16, 100, 5), (64, 100, 12)])
+def test_organised_clouds_have_few_columns_or_many_rows(tmp_path, shape):
+    np.save(tmp_path / "a.npy", np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+    np.testing.assert_array_equal(read_npy(tmp_path / "a.npy").points[1], np.arange(3) + shape[-1])
+
+
 def test_structured_arrays_go_by_name(tmp_path):
     table = np.zeros(3, [("ring", "u1"), ("z", "f4"), ("y", "f4"), ("x", "f4"), ("t", "u4")])
     table["x"], table["t"] = [1, 2, 3], [0, 50_000_000, 100_000_000]
@@ -58,13 +62,19 @@ def test_foreign_archives(tmp_path):
 
 
 def test_archives_of_others_lose_no_array_pose_or_time(tmp_path):
-    rows = {"Intensity": ROWS[:, 3], "colour": ROWS[:, :3], "label": np.arange(4), "name": np.full(4, "car")}
+    rows = {
+        "Intensity": ROWS[:, 3],
+        "colour": ROWS[:, :3],
+        "label": np.arange(4),
+        "name": np.full(4, "car"),
+        "sensor": np.arange(4),
+    }
     scalars = {"T_world_sensor": Pose.from_euler(1, 2, 3).matrix, "time": 5.0, "grid": np.zeros((9, 9))}
     for name, points in (("points", ROWS[:, :3]), ("points", ROWS), ("xyz", ROWS[:, :3])):
         np.savez(tmp_path / "a.npz", **{name: points}, **rows, **scalars)
         scan = read_npz(tmp_path / "a.npz")
         assert scan.intensity.tolist() == ROWS[:, 3].tolist()
-        assert {"colour", "label"} <= set(scan.channels)
+        assert {"colour", "label", "sensor"} <= set(scan.channels)
         assert scan.time == 5
         assert scan.T_world_sensor.xyz == (1, 2, 3)
         assert scan.diagnostics == ("array name left out: found <U3, expected numbers",)
@@ -91,6 +101,13 @@ def test_no_points_and_one_point(tmp_path, rows):
         (np.zeros(5), r"shape: found \(5,\), expected \(N, 3\)"),
         (np.zeros((5, 2)), r"shape: found \(5, 2\), expected \(N, 3\)"),
         (np.zeros((2, 500)), r"shape: found \(2, 500\), expected \(N, 3\) to"),
+        (
+            np.zeros((3, 64, 32)),
+            r"found \(3, 64, 32\), whose x, y and z may be in the axis of 3, expected them in the last",
+        ),
+        (np.zeros((5, 64, 16)), r"found \(5, 64, 16\), whose x, y and z may be in the axis of 5"),
+        (np.zeros((2, 3, 64, 16)), r"found \(2, 3, 64, 16\), whose x, y and z may be in the axis of 3"),
+        (np.zeros((3, 64, 4)), r"found \(3, 64, 4\), whose x, y and z may be in the axis of 3"),
         (np.array([["a", "b", "c"]]), "dtype: found <U1, expected numbers"),
         (np.zeros((2, 3), complex), "dtype: found complex128, expected numbers"),
         (np.zeros(2, [("a", "f4")]), "expected x, y and z of one number per point, found a"),

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Real files of each kind: the right number of points and fields, or the right message."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables of points as other programs write them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """An Ouster that is not there: its metadata and its packets, written byte by byte as the manual describes them."""
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Iterator

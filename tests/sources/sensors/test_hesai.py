@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hesai packets, written here byte by byte as the manuals describe them, of real clouds that another decoder made."""
 
-from __future__ import annotations
-
 import io
 import socket
 import struct

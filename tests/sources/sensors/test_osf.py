@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """OSF files that ouster-sdk wrote give the scans of their packets; damaged ones give one line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

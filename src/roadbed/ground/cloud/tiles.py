@@ -36,7 +36,6 @@ _DOUBT = "ground lies under {:.0f} % of the cloud only: labels are doubtful; z m
 
 
 def engine_config(config: Config) -> Config:
-    """The configuration of an engine for clouds."""
     return config.with_changes(ground={"without": sorted({*config.ground.without, *_NOT_USED})})
 
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """The points of a scan that are returns, and in how many columns and sectors they support or contradict a plane."""
 
 import math

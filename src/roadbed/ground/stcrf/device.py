@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.core.device_arrays import DeviceArray
+from roadbed.core.device_arrays import DeviceArray, DeviceGround
 from roadbed.core.errors import InputError
-from roadbed.core.frames import DeviceGround
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.ego.ego_mask_device import EgoMaskDevice

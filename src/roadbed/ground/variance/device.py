@@ -75,7 +75,6 @@ class VarianceDevice:
         return [Launch(kernel, groups, GROUP, arguments) for kernel, groups, arguments in phases]
 
     def queue(self, points: Any) -> None:
-        """Queue one scan."""
         self._enqueue_arguments(points)
         self._graph.run()
 

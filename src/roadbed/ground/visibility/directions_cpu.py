@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Occlusion within one direction: returns that a beam passed below, or that rise steeply, are not ground.
 
 Twins: directions.cl and mark.cl.

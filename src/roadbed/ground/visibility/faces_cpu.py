@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Steep faces seen by a low sensor: returns above each other at one range are of an object, however low it is.
 
 A low sensor sees objects from the side, so that its beams stack on their faces, and the heights of these returns are

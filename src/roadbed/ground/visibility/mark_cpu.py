@@ -6,12 +6,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from roadbed.ground.visibility.directions_cpu import (
-    find_directions,
-    find_lone,
-    mark_directions,
-    sort_by_direction,
-)
+from roadbed.ground.visibility.directions_cpu import find_directions, find_lone, mark_directions, sort_by_direction
 from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit

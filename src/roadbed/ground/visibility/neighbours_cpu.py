@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """Occlusion among neighbours: release the road in front of obstacles, grow non-ground returns sideways.
 
 Twins: neighbours.cl and squares.cl.

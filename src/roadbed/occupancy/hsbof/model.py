@@ -102,8 +102,6 @@ class BirthRule(NamedTuple):
 
 @dataclass(frozen=True)
 class FilterModel:
-    """Parameters of the filter."""
-
     particles: int
     empty_to_static: float  # e_ES in hit cells
     acceleration: float  # m/s^2, q_a at most

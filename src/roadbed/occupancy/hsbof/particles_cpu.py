@@ -109,7 +109,6 @@ def reorder(count, cell, start, order):
 
 @njit(cache=True, nogil=True)
 def gather(first, last, order, particles, out):
-    """Copy particles in the given order."""
     for k in range(U(first), U(last)):
         i = order[k]
         out.x[k] = particles.x[i]

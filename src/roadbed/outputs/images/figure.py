@@ -122,7 +122,6 @@ def quick_image(
 
 
 def png_bytes(figure: Any) -> bytes:
-    """A matplotlib figure as PNG."""
     buffer = BytesIO()
     figure.savefig(buffer, format="png", metadata={"Software": None})
     return buffer.getvalue()
@@ -130,8 +129,6 @@ def png_bytes(figure: Any) -> bytes:
 
 @dataclass(frozen=True)
 class FrameImage:
-    """A drawn frame."""
-
     figure: Any
 
     def save(self, path: str | Path) -> Path:

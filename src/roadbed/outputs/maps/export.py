@@ -45,8 +45,6 @@ PARTS = tuple(name for files in PRODUCTS.values() for name in files)
 
 @dataclass
 class Exported:
-    """What was written."""
-
     files: list[str] = field(default_factory=list)
     nodes: int = 0  # known
     damaged: tuple[str, ...] = ()  # one line per tile that could not be read
@@ -86,11 +84,11 @@ def export_map(
         for name, kind in (("ground.laz", GROUND), ("obstacles.laz", OBSTACLE)):
             write_laz(file(name), stored, kind, georeference)
     if "nav2" in names:
-        write_nav2_map(file("static.pgm"), file("static.yaml"), stored)
+        write_nav2_map(file("static.pgm"), file("static.yaml"), stored, georeference)
     if "ply" in names:
         write_ply(file("surface.ply"), stored, georeference)
     if "picture" in names:
-        save_relief(file("relief.png"), stored)
+        save_relief(file("relief.png"), stored, georeference)
     done.damaged = tuple(stored.damaged)
     return done
 

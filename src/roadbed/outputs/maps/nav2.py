@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from roadbed.io.atomic import atomic_write, write_file
 from roadbed.mapping.reader import MapReader, block_of
 from roadbed.mapping.tiles import CELLS
+from roadbed.outputs.maps.geotiff import Georeference
 
 _OCCUPIED, _FREE = 0.65, 0.25  # probabilities, Nav2's defaults
 _BLACK, _GREY, _WHITE = 0, 205, 254  # occupied, unknown, free
 
 
-def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
+def write_nav2_map(image: Path, description: Path, stored: MapReader, georeference: Georeference) -> None:
     """The static world: black occupied, white free, grey unknown. The description names the image."""
     assert stored.layers is not None
     cell = stored.layers.cell
@@ -29,7 +30,7 @@ def write_nav2_map(image: Path, description: Path, stored: MapReader) -> None:
         "image": image.name,
         "mode": "trinary",
         "resolution": cell,
-        "origin": [first * CELLS * cell, first_row * CELLS * cell, 0.0],
+        "origin": [first * CELLS * cell + georeference.easting, first_row * CELLS * cell + georeference.northing, 0.0],
         "negate": 0,
         "occupied_thresh": _OCCUPIED,
         "free_thresh": _FREE,

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hill-shaded image of a map with contour lines."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from roadbed.core.geometry import Float32, Grid
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
 from roadbed.mapping.reader import MapReader
+from roadbed.outputs.maps.geotiff import Georeference
 
 _MOST_NODES = 500_000  # in the image; a larger map is thinned
 _LINES = 12  # contour lines, about
@@ -39,8 +41,10 @@ def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, F
     return Grid(grid.x0, grid.y0, grid.spacing * stride, surface.shape[2], surface.shape[1]), surface
 
 
-def save_relief(path: Path, stored: MapReader) -> None:
+def save_relief(path: Path, stored: MapReader, georeference: Georeference) -> None:
     grid, surface = trimmed(*thinned_surface(stored))
+    grid = replace(grid, x0=grid.x0 + georeference.easting, y0=grid.y0 + georeference.northing)
+    surface[0] += georeference.height
     x_min, x_max, y_min, y_max = grid.extent
     aspect = (y_max - y_min) / (x_max - x_min)
     width = 12.0 if aspect <= 1 else max(4.0, 12.0 / aspect)
@@ -80,6 +84,7 @@ def draw_relief(axes: Axes, grid: Grid, surface: Float32) -> None:
         )
         axes.clabel(lines, fmt="%g m", fontsize=7)
     axes.set_aspect("equal")
+    axes.ticklabel_format(useOffset=False, style="plain")
     axes.set_xlabel("x, m")
     axes.set_ylabel("y, m")
 

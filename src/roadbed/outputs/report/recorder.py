@@ -27,8 +27,6 @@ def ready_kernels() -> int:
 
 @dataclass(frozen=True)
 class FrameRecord:
-    """One frame in numbers."""
-
     index: int
     name: str
     points: int
@@ -42,8 +40,6 @@ class FrameRecord:
 
 @dataclass(frozen=True)
 class ReportImage:
-    """An image with a caption."""
-
     caption: str
     data: bytes
     kind: str = "png"  # png, gif, webp

@@ -42,10 +42,7 @@ def stand_start(seed: int, density: float) -> Scene:
         layers=(Crown(0.08, half_road), Kerb(half_road, 0.12)),
         strips=(Strip(ROAD, 0.0, half_road), Strip(SIDEWALK, half_road, 10.0)),
     )
-    found = [
-        o.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))),
-        o.wall(Roadside(25.0, 9.5), 50.0, 2.4),
-    ]
+    found = [o.car(Along(10.0, 1.75, Pace(12.0, begin=2.0, acceleration=2.0))), o.wall(Roadside(25.0, 9.5), 50.0, 2.4)]
     rng = RandomStream(seed, 52)
     if density > 0:
         found += [o.car(Roadside(x + rng.uniform(-0.3, 0.3), -4.4)) for x in (8.0, 15.0, 29.0)]

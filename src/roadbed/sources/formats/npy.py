@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """NumPy files: `.npy` of points, `.npz` of Roadbed or with points under any usual name."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,7 +21,9 @@ POINTS_NAMES = ("points", "xyz", "pts", "cloud", "arr_0")
 CHANNEL_PREFIX = "channel."
 # Results that Roadbed stores with a scan; the grids may be much larger than it.
 _RESULT_PREFIXES = ("ground.", "occupancy.")
-_PARTS = ("sensor", "T_world_sensor", "T_vehicle_sensor", "mount_names", "mount_poses")  # of a scan, not per point
+_SINGLE = ("sensor", "time", "front", "has_origin")  # per point in archives of others
+_FACTS = (*_SINGLE, "T_world_sensor", "T_vehicle_sensor", "mount_names", "mount_poses")  # of a scan, not per point
+_USUAL_COLUMNS = 8  # of an organised cloud; images with channels first are wider
 _MOST_COLUMNS = 32  # a wider array is a grid or an image
 
 
@@ -58,24 +61,19 @@ def read_npz(path: str | Path) -> Scan:
     else:
         fields = _columns(arrays.pop(key), f"{path}: {key}")
     count = len(next(iter(fields.values())))
-    parts: dict[str, Any] = {"name": path.stem}
-    for name in ("T_world_sensor", "T_vehicle_sensor"):
-        parts[name] = _pose(arrays, name, path)
-    for name, kind in (("front", float), ("has_origin", bool), ("time", float)):
-        if name in arrays and not (name == "time" and arrays[name].shape == (count,)):
-            parts[name] = kind(_number(arrays.pop(name), f"{path}: {name}"))
-    if "sensor" in arrays:
-        parts["sensor"] = _names(arrays, "sensor", path)[0]
+    of_points = {name: arrays.pop(name) for name in _SINGLE if name in arrays and arrays[name].shape == (count,)}
+    facts = read_facts(arrays, str(path))
+    arrays = {name: values for name, values in arrays.items() if name not in _FACTS} | of_points
     for name in ("intensity", "ring", "point_time", "classes"):
         if name in arrays:
             fields[name] = _per_point(arrays, name, count, path)
     # In archives of Roadbed they are what they are; others may have a clock of their own.
-    is_ours = "sensor" in arrays and "point_time" in fields
+    is_ours = "sensor" in facts and "point_time" in fields
     known: Any = {"point_time": fields.pop("point_time")} if is_ours else {}
     channels: dict[str, NDArray] = {}
     left_out: tuple[str, ...] = ()
     for name, values in arrays.items():
-        if values.shape[:1] != (count,) or name in _PARTS:
+        if values.shape[:1] != (count,):
             continue
         if name.startswith(CHANNEL_PREFIX):
             channels[name.removeprefix(CHANNEL_PREFIX)] = check_numbers(values, f"{path}: {name}")
@@ -83,8 +81,20 @@ def read_npz(path: str | Path) -> Scan:
             fields.setdefault(name, values)
         else:
             left_out += (f"array {name} left out: found {values.dtype}, expected numbers",)
-    scan = scan_from_fields(fields, str(path), diagnostics=left_out, **parts)
-    return replace(scan, channels={**scan.channels, **channels}, mounts=_mounts(arrays, path), **known)
+    mounts = facts.pop("mounts")
+    scan = scan_from_fields(fields, str(path), name=path.stem, diagnostics=left_out, **facts)
+    return replace(scan, channels={**scan.channels, **channels}, mounts=mounts, **known)
+
+
+def read_facts(arrays: Mapping[str, NDArray], where: str) -> dict[str, Any]:
+    """The fields of a Scan beside its points, from the arrays that `outputs.npz.scan_facts` makes of them."""
+    facts: dict[str, Any] = {name: _pose(arrays, name, where) for name in ("T_world_sensor", "T_vehicle_sensor")}
+    for name, kind in (("front", float), ("has_origin", bool), ("time", float)):
+        if name in arrays:
+            facts[name] = kind(_number(arrays[name], f"{where}: {name}"))
+    if "sensor" in arrays:
+        facts["sensor"] = _names(arrays, "sensor", where)[0]
+    return facts | {"mounts": _mounts(arrays, where)}
 
 
 def _columns(array: NDArray, where: str, layout: Layout | None = None) -> dict[str, NDArray]:
@@ -95,6 +105,11 @@ def _columns(array: NDArray, where: str, layout: Layout | None = None) -> dict[s
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) or more columns")
     if array.ndim == 2 and array.shape[0] == 3 < array.shape[1]:
         raise InputError(f"{where}: shape: found {array.shape}, which looks transposed, expected (N, 3) or more")
+    if array.ndim > 2 and (array.shape[-3] == 3 or array.shape[-3] <= _USUAL_COLUMNS < array.shape[-1]):
+        raise InputError(
+            f"{where}: shape: found {array.shape}, whose x, y and z may be in the axis of {array.shape[-3]}, "
+            f"expected them in the last axis: np.moveaxis(array, -3, -1); or (N, {array.shape[-1]}) points"
+        )
     if array.shape[-1] > _MOST_COLUMNS:
         raise InputError(f"{where}: shape: found {array.shape}, expected (N, 3) to (N, {_MOST_COLUMNS})")
     rows = check_numbers(array, where).reshape(-1, array.shape[-1])
@@ -120,27 +135,30 @@ def _per_point(arrays: dict[str, NDArray], name: str, count: int, path: Path) ->
     return values
 
 
-def _pose(arrays: dict[str, NDArray], name: str, path: Path) -> Pose | None:
+def _pose(arrays: Mapping[str, NDArray], name: str, where: str) -> Pose | None:
     if name not in arrays:
         return None
-    matrix = check_numbers(arrays[name], f"{path}: {name}")
-    with errors_at(f"{path}: {name}"):
+    matrix = check_numbers(arrays[name], f"{where}: {name}")
+    with errors_at(f"{where}: {name}"):
         return Pose.from_matrix(matrix)
 
 
-def _mounts(arrays: dict[str, NDArray], path: Path) -> tuple[SensorMount, ...]:
+def _mounts(arrays: Mapping[str, NDArray], where: str) -> tuple[SensorMount, ...]:
     if not {"mount_names", "mount_poses"} <= arrays.keys():
         return ()
-    names, matrices = _names(arrays, "mount_names", path), check_numbers(arrays["mount_poses"], f"{path}: mount_poses")
+    names, matrices = (
+        _names(arrays, "mount_names", where),
+        check_numbers(arrays["mount_poses"], f"{where}: mount_poses"),
+    )
     if matrices.shape != (len(names), 4, 4):
-        raise InputError(f"{path}: mount_poses: found shape {matrices.shape}, expected ({len(names)}, 4, 4)")
-    with errors_at(f"{path}: mount_poses"):
+        raise InputError(f"{where}: mount_poses: found shape {matrices.shape}, expected ({len(names)}, 4, 4)")
+    with errors_at(f"{where}: mount_poses"):
         return tuple(SensorMount(name, Pose.from_matrix(matrix)) for name, matrix in zip(names, matrices))
 
 
-def _names(arrays: dict[str, NDArray], name: str, path: Path) -> list[str]:
+def _names(arrays: Mapping[str, NDArray], name: str, where: str) -> list[str]:
     values = arrays[name]
     if values.dtype.kind != "U" or not values.size:
-        raise InputError(f"{path}: {name}: found {values.size} values of {values.dtype}, expected text")
-    with foreign_errors(f"{path}: {name}", "text"):  # invalid Unicode characters
+        raise InputError(f"{where}: {name}: found {values.size} values of {values.dtype}, expected text")
+    with foreign_errors(f"{where}: {name}", "text"):  # invalid Unicode characters
         return [str(value) for value in values.ravel()]

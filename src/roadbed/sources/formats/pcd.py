@@ -5,20 +5,24 @@ An own reader, because the available libraries fail on parts of the format (64-b
 headers).
 """
 
+import json
 import struct
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roadbed.core.errors import InputError, errors_at
+from roadbed.core.errors import InputError, errors_at, foreign_errors
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.formats.files import FileSource
+from roadbed.sources.formats.npy import read_facts
 from roadbed.sources.formats.text_table import parse_blocks
 
 DATA_KINDS = ("ascii", "binary", "binary_compressed")
@@ -28,6 +32,8 @@ _MOST_FIELDS = 1024
 _LONGEST_COUNT = 1 << 16
 _MOST_POINTS = 1 << 40
 PADDING = "_"
+_PARTS = {name: name for name in ("intensity", "ring", "point_time", "classes")}
+FACTS = "# roadbed: "  # the comment in which Roadbed keeps what the format has no place for
 _KEYS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 _NUMBER_CHARACTERS = b"0123456789+-.eEnNaAiIfF \t\r\n\v\f"
 
@@ -52,7 +58,8 @@ class PcdHeader:
     fields: tuple[PcdField, ...]
     points: int
     data: str  # ascii, binary or binary_compressed
-    T_world_sensor: Pose | None  # VIEWPOINT; None for the identity, which writers use for "unknown"
+    facts: Mapping[str, Any]  # pose, time, ... by the names of Scan
+    of_scan: Mapping[str, str] | None  # of Roadbed's own files: field -> part of Scan; the others are channels
     length: int  # bytes, with the DATA line
 
     @property
@@ -70,7 +77,7 @@ class PcdSource(FileSource):
         return read_pcd(path)
 
     def carries_pose(self, path: Path) -> bool:
-        return parse_header(read_bytes(path), str(path)).T_world_sensor is not None
+        return parse_header(read_bytes(path), str(path)).facts["T_world_sensor"] is not None
 
 
 def read_pcd(path: str | Path) -> Scan:
@@ -89,7 +96,11 @@ def read_pcd(path: str | Path) -> Scan:
             raise
         fields = _read_without_characters(header, body, str(path))
         notes = (f"field {', '.join(characters)} left out: found raw characters, expected numbers",)
-    return scan_from_fields(fields, str(path), T_world_sensor=header.T_world_sensor, name=path.stem, diagnostics=notes)
+    if header.of_scan is None or any(np.ndim(fields.get(axis, 0)) != 1 for axis in "xyz"):
+        return scan_from_fields(fields, str(path), name=path.stem, diagnostics=notes, **header.facts)
+    points = np.stack([fields.pop(axis) for axis in "xyz"], axis=1)
+    named: Any = {part: fields.pop(field) for field, part in header.of_scan.items() if field in fields}
+    return Scan(points, name=path.stem, diagnostics=notes, channels=fields, **named, **header.facts)
 
 
 def _read_binary(header: PcdHeader, body: memoryview, where: str) -> dict[str, NDArray]:
@@ -184,6 +195,7 @@ def _per_point(values: NDArray, field: PcdField) -> NDArray:
 def parse_header(raw: bytes, where: str) -> PcdHeader:
     """Read the header at the start of `raw`."""
     entries: dict[str, list[str]] = {}
+    facts, of_scan = read_facts({}, where), None
     position = 0
     while True:
         end = raw.find(b"\n", position, _LONGEST_HEADER)
@@ -192,6 +204,8 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
             raise InputError(f"{where}: PCD header: found {found}, expected FIELDS, SIZE, TYPE, POINTS and DATA")
         line = raw[position:end].decode("utf-8", "replace").strip()
         position = end + 1
+        if line.startswith(FACTS):
+            facts, of_scan = _facts(line.removeprefix(FACTS), where)
         if not line or line.startswith("#"):
             continue
         key, *values = line.split()
@@ -209,7 +223,18 @@ def parse_header(raw: bytes, where: str) -> PcdHeader:
     data = " ".join(entries["DATA"]).lower()
     if data not in DATA_KINDS:
         raise InputError(f"{where}: DATA: found {data!r}, expected {', '.join(DATA_KINDS)}")
-    return PcdHeader(_fields(entries, where), _points(entries, where), data, _viewpoint(entries, where), position)
+    # The identity is what writers use for "unknown"; of Roadbed's own files, the comment says which it is.
+    facts["T_world_sensor"] = _viewpoint(entries, where) or facts["T_world_sensor"]
+    return PcdHeader(_fields(entries, where), _points(entries, where), data, facts, of_scan, position)
+
+
+def _facts(text: str, where: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """What `outputs.pcd` wrote of a scan beside its points, and which fields are parts of Scan."""
+    with foreign_errors(f"{where}: PCD header", "comment of Roadbed"):
+        found = json.loads(text)
+        of_scan = {str(field): _PARTS[part] for field, part in found.pop("fields").items()}
+        arrays = {str(name): np.array(value) for name, value in found.items()}
+    return read_facts(arrays, f"{where}: PCD header"), of_scan
 
 
 def _fields(entries: dict[str, list[str]], where: str) -> tuple[PcdField, ...]:

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-# mypy: ignore-errors
 """One round of votes: neighbours at equal height above the surface get the same label.
 
 A cell of the vote spans 2 x 2 pillars and one layer of heights; a ground point adds 1, another point -1.
