@@ -125,4 +125,4 @@ def store_column(_typing_context, array, index, lanes):
             builder.store(builder.extract_element(arguments[2], ir.Constant(_I32, lane)), pointer)
         return context.get_dummy_value()
 
-    return types.void(array, index, FLOAT32X8), codegen
+    return types.void(array, index, lanes), codegen

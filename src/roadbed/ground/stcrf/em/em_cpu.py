@@ -15,6 +15,7 @@ from roadbed.config.ground import StcrfConfig
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import Field, ShapingPoints
 from roadbed.ground.stcrf.motion.motion_cpu import clear_columns
+from roadbed.ground.stcrf.points.active_columns_cpu import clear_vectors
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import HALF_LOG2_E, ONE, F, U, max, min
 from roadbed.kernels.parallel import parallel_region
@@ -245,7 +246,7 @@ def _begin_rows(first_row, last_row, step, points, arrays, active_columns, shape
             _solve(arrays.prior[r], expected, rules.height_information, rules.slope_information, mean, l, h)
         else:
             _copy(expected, mean, l, h)
-        clear_columns(arrays.data[r], l, h)
+        clear_vectors(arrays.data[r], l, h)
         _e_step(points, mean, arrays.data[r], step, rules, row, shape.columns)
 
 

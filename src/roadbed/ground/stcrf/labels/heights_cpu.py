@@ -23,7 +23,7 @@ from roadbed.kernels.simd import (
     to_int32,
     where,
 )
-from roadbed.kernels.simd_reductions import compress, count_true, sum_lanes
+from roadbed.kernels.simd_reductions import compress, count_true, store_column, sum_each
 
 BANDS_ROOM = LANES  # counters per pillar, of which BANDS are used: they are added as one vector
 CODES = 256  # points that are buffered before they are counted
@@ -122,10 +122,6 @@ def measure_row(row, end, points, columns, mean, rules, work, counters, room):
         if not rules.around:
             continue
         near_count[c], band_slot[c] = end_of_list - first, i + ONE if counted > U(0) else U(0)
-        at = column + U(MARGIN)
-        counters[model.NEAR, at] = np.int32(sum_lanes(near_points))
-        counters[model.NEAR_HIGH, at] = np.int32(sum_lanes(near_high))
-        counters[model.OPEN_NEAR, at] = np.int32(sum_lanes(open_near))
-        counters[model.OPEN_HIGH, at] = np.int32(sum_lanes(open_high))
-        counters[model.SEEN_GROUND, at] = np.int32(sum_lanes(seen))
-        counters[model.WALL_RETURNS, at] = np.int32(sum_lanes(wall))
+        # In the order of the counters in model.py; the last two rows are empty.
+        sums = sum_each((near_points, near_high, open_near, open_high, seen, wall, nothing, nothing))
+        store_column(counters, (0, column + U(MARGIN)), to_int32(sums))

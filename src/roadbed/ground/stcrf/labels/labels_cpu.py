@@ -150,7 +150,7 @@ def _measure_rows(first_row, last_row, points, shape, side, rules, mean, work):
     """Heights over the surface and node counters of a range of rows."""
     columns, active_nodes, before = shape.columns, points.active_nodes, work.active_nodes_before
     wide, end = columns + 2 * MARGIN, U(points.start[last_row * columns])
-    counters, state = np.empty((model.COUNTERS, wide), np.int32), np.empty(wide, np.int32)
+    counters, state = np.empty((LANES, wide), np.int32), np.empty(wide, np.int32)
     room = scratch(CODES, np.int32), (scratch(LANES, np.float32), scratch(LANES, np.uint8))
     if rules.around:
         nodes = before.nodes[before.row[first_row] : before.row[last_row]]

@@ -76,7 +76,7 @@ def find_active_columns(active_nodes, prior, use_prior, shape, reach, active_col
 
 
 @inner()
-def _clear_vectors(planes, first, last):
+def clear_vectors(planes, first, last):
     """Set columns first..last of all planes of a row to zero, and some behind them, as whole vectors."""
     for k in range(planes.shape[0]):
         for c in range(U(first), U(max(first, last)), STEP):
@@ -95,8 +95,8 @@ def clear_outside(buffers, written, active_columns):
         if first >= lo and last <= hi:
             continue
         for buffer in range(buffers.shape[0]):
-            _clear_vectors(buffers[buffer, row + 1], first, min(lo, last))
-            _clear_vectors(buffers[buffer, row + 1], max(hi, first), last)
+            clear_vectors(buffers[buffer, row + 1], first, min(lo, last))
+            clear_vectors(buffers[buffer, row + 1], max(hi, first), last)
 
 
 @njit(cache=True)

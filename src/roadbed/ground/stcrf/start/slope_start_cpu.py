@@ -16,6 +16,7 @@ from roadbed.ground.stcrf.points.node_classes_cpu import box_sum
 from roadbed.ground.stcrf.points.select_cpu import UNSEEN
 from roadbed.kernels.jit import inner, njit
 from roadbed.kernels.numeric import FAST, F, U, max, min
+from roadbed.kernels.scratch import uncounted
 from roadbed.kernels.simd import STEP, load, splat, where
 from roadbed.kernels.simd_reductions import sum_lanes
 
@@ -132,6 +133,7 @@ def _own_is_sloped(points, level, sloped, level_around):
 @njit(cache=True)
 def may_be_better(counts, sums):
     """Whether the slope-aware start would be used anywhere if it explained all points; writes sums[0] and sums[1]."""
+    counts, sums = uncounted((counts, sums))
     box_sum(counts[0], model.SLOPE_REGION, sums[4], sums[0])
     box_sum(counts[1], model.SLOPE_REGION, sums[4], sums[1])
     for row in range(counts.shape[1]):
@@ -144,6 +146,7 @@ def may_be_better(counts, sums):
 @njit(cache=True)
 def take_better(counts, sums, sloped_information, sloped_mean, information, mean):
     """Replace information and planes of the level start where the slope-aware start explains its region better."""
+    counts, sums = uncounted((counts, sums))
     box_sum(counts[2], model.SLOPE_REGION, sums[4], sums[2])
     box_sum(counts[1], np.int64(1), sums[4], sums[3])
     for row in range(counts.shape[1]):
