@@ -38,6 +38,7 @@ PHANTOMS = (
     ("sim:highway?sensor=vlp16&frames=24&seed=101", "layered_surfaces", 20.0, "guard rails, VLP-16"),
     ("sim:parking?frames=40&seed=201", "whole_cells", 40.0, "a facade at grazing incidence"),
     ("sim:mountain?frames=40&seed=701", "hanging_returns", 25.0, "crowns of trees"),
+    ("sim:offroad?sensor=vlp16&frames=24&seed=842", "layered_surfaces", 25.0, "a bank off the road, VLP-16"),
 )
 
 
