@@ -27,7 +27,7 @@ from roadbed.core.variance_cells import VarianceCells
 # float32 has steps of more than a centimetre beyond it; 64-bit points in map coordinates are shifted.
 _STEPS_OF_CENTIMETRES_M = 131072.0
 _SIMULTANEOUS_S = 0.02  # between scans of sensors that are triggered together; 0.3 m at 15 m/s
-_PER_POINT = ("intensity", "ring", "point_time", "classes")
+PER_POINT = ("intensity", "ring", "point_time", "classes")
 # A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
 Moving = tuple[Grid, NDArray[np.bool_] | DeviceArray]
 
@@ -97,7 +97,7 @@ class Scan:
                 self._set("T_world_sensor", shift)
                 self._set("has_origin", False if self.has_origin is None else self.has_origin)
         self._set("points", points)
-        for name in _PER_POINT:
+        for name in PER_POINT:
             if (values := getattr(self, name)) is not None:
                 self._set(name, per_point(values, f"{what}: channel {name}", len(points), as_numbers, 1))
         channels = {name: per_point(v, f"{what}: channel {name}", len(points)) for name, v in self.channels.items()}
@@ -111,7 +111,7 @@ class Scan:
         object.__setattr__(self, name, value)
 
     def _per_point(self) -> Iterator[tuple[str, NDArray]]:
-        yield from ((name, values) for name in _PER_POINT if (values := getattr(self, name)) is not None)
+        yield from ((name, values) for name in PER_POINT if (values := getattr(self, name)) is not None)
         yield from self.channels.items()
 
     def __len__(self) -> int:
@@ -176,7 +176,7 @@ class Scan:
             for name, values in arrays[0].items()
             if all(name in channels and channels[name].shape[1:] == values.shape[1:] for channels in arrays)
         }
-        named: Any = {name: shared.pop(name, None) for name in _PER_POINT}
+        named: Any = {name: shared.pop(name, None) for name in PER_POINT}
         shared["sensor_index"] = np.concatenate(indices).astype(np.uint8)
         return cls(
             np.concatenate([pose @ scan.points for pose, scan in zip(poses, scans)]),
@@ -219,7 +219,7 @@ class Scan:
         """Only the chosen points, with all their channels."""
         chosen = selection(chosen, len(self), f"part of scan {self.name}".rstrip())
         arrays = {name: values[chosen] for name, values in self._per_point()}
-        named: Any = {name: arrays.pop(name, None) for name in _PER_POINT}
+        named: Any = {name: arrays.pop(name, None) for name in PER_POINT}
         return replace(self, points=self.points[chosen], channels=arrays, **named)
 
     def with_points(self, points: Float32) -> Scan:

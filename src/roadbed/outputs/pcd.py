@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Scan
+from roadbed.core.frames import PER_POINT, Scan
 from roadbed.core.geometry import Pose
 from roadbed.core.point_arrays import selection
 from roadbed.io.atomic import atomic_write
@@ -56,7 +56,7 @@ def _columns(
 
 def _of_scan(scan: Scan) -> dict[str, str]:
     """Name of a field -> what it is of the scan; the others are channels. Other programs call `point_time` time."""
-    names = [name for name in ("intensity", "ring", "point_time", "classes") if getattr(scan, name) is not None]
+    names = [name for name in PER_POINT if getattr(scan, name) is not None]
     return {"time" if name == "point_time" and "time" not in scan.channels else name: name for name in names}
 
 

@@ -29,7 +29,7 @@ class Trajectory:
     poses: tuple[Pose, ...]
     times: Float64 | None  # (N,) s, increasing
     where: str  # the file or topic, for messages
-    check: PoseCheck = field(default_factory=PoseCheck)
+    check: PoseCheck = field(default_factory=PoseCheck, compare=False)
 
     def __len__(self) -> int:
         return len(self.poses)

@@ -10,7 +10,7 @@ from roadbed.core.geometry import Float32
 from roadbed.occupancy.observation.model import NO_BEAM
 
 TOUCHED = 32  # cells that are cleared together
-GROUND, UPRIGHT = 1, 2  # a return from the ground, or as far above it as what moves reaches
+GROUND, HIGH = 1, 2  # a return from the ground, or from above `mover_height`
 
 
 class Cloud(NamedTuple):
@@ -32,7 +32,7 @@ class Located(NamedTuple):
     cell: NDArray[np.int32]  # -1: outside the grid
     subcell: NDArray[np.uint8]
     weight: NDArray[np.int32]  # o_j in units of 1 / WEIGHT_ONE
-    kind: NDArray[np.uint8]  # GROUND and UPRIGHT as bits
+    kind: NDArray[np.uint8]  # GROUND or HIGH, or 0
     low: NDArray[np.int32]  # bin where it ends if it is a low obstacle, -1: it is not
     azimuth: NDArray[np.int32]  # of those bins
 
@@ -55,7 +55,7 @@ class Collected(NamedTuple):
     hits: NDArray[np.int32]  # (cells,) sum of the weights
     ground_seen: NDArray[np.uint8]  # (cells,)
     lowest: Float32  # (cells,) least slope of the beams whose returns mark a surface
-    highest: Float32  # (cells,) greatest slope of those that are UPRIGHT
+    highest: Float32  # (cells,) greatest slope of those that are HIGH
     touched: NDArray[np.uint8]  # (cells // TOUCHED + 1,) whether any of so many cells returned a beam
 
     @classmethod

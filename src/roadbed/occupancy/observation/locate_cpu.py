@@ -13,7 +13,7 @@ from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import U, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.model import SUBCELLS
-from roadbed.occupancy.observation.arrays import GROUND, UPRIGHT
+from roadbed.occupancy.observation.arrays import GROUND, HIGH
 from roadbed.occupancy.observation.model import SOFT_SIGMAS, SURE_SIGMAS, WEIGHT_ONE
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, nearest_node, plane_at
 
@@ -71,7 +71,7 @@ def _place(cloud, grid, ground, model, block):
         block[_NODE + i] = node if known else -1.0
         block[_OBSTACLE + i] = 1.0 if inside & (dz > lowest) & (dz < model.clearance) else 0.0
         on_ground = inside & known & (dz <= model.obstacle_height)
-        block[_KIND + i] = GROUND if on_ground else (UPRIGHT if dz > model.upright else 0.0)
+        block[_KIND + i] = GROUND if on_ground else (HIGH if dz > model.mover_height else 0.0)
 
 
 @njit(inline="always")

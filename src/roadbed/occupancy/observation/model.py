@@ -55,7 +55,7 @@ class SensorModel(NamedTuple):
         int  # on each side whose low obstacles count: returns of a sparse sensor are further apart than rays
     )
     face: float  # m of height in a polar bin that are a vertical face; 0: none are looked for
-    layers_apart: float  # slope from its lowest return to its highest that is `upright`; 0: any return is a surface
+    layers_apart: float  # slope from its lowest return to its highest above `mover_height`; 0: any return is one
     layers_within: int  # cells in which they are looked for
     whole_cells: bool  # beams of neighbouring rays must have passed a cell, too
     unknown_ground: float  # weight of passing beams over unknown ground
@@ -72,7 +72,7 @@ class SensorModel(NamedTuple):
     ground_sigma: float = 0.25  # m; a ground less certain than this is unknown
     underside: float = 1.3  # m; beams may pass beneath obstacles that start lower
     underpass: float = 0.0  # weight of beams that passed beneath something
-    upright: float = 0.5  # m over the ground that what moves reaches
+    mover_height: float = 0.5  # m over the ground that what moves reaches
     passage: float = 1.2  # m beneath the lowest return of a cell from which a passing beam shows that it hangs
     standing: float = 0.6  # m; beams pass less far beneath what stands low, as a car
 

@@ -78,7 +78,7 @@ KERNEL collect(GLOBAL const View *views, GLOBAL const float *points_in, GLOBAL c
             mark |= 1u << (row % SUBCELLS * SUBCELLS + column % SUBCELLS);
             uint slope = float_to_key((float)((p.z - v->origin[2]) / p.distance));
             if (slope < ATOMIC_READ(&least[cell])) ATOMIC_MIN(&least[cell], slope);
-            if (dz > v->upright && slope > ATOMIC_READ(&greatest[cell])) ATOMIC_MAX(&greatest[cell], slope);
+            if (dz > v->mover_height && slope > ATOMIC_READ(&greatest[cell])) ATOMIC_MAX(&greatest[cell], slope);
         }
         if (weight > 0 && ATOMIC_READ(&weights[cell]) < MOST_WEIGHT) ATOMIC_ADD(&weights[cell], weight);
         if (mark & ~ATOMIC_READ(&marks[cell])) ATOMIC_OR(&marks[cell], mark);

@@ -7,7 +7,7 @@ import numpy as np
 
 from roadbed.kernels.jit import merged, njit
 from roadbed.kernels.numeric import U, max, min
-from roadbed.occupancy.observation.arrays import GROUND, TOUCHED, UPRIGHT
+from roadbed.occupancy.observation.arrays import GROUND, HIGH, TOUCHED
 from roadbed.occupancy.observation.model import MARKING_WEIGHT, MOST_WEIGHT, NO_BEAM
 from roadbed.runtime.primitives_cpu import fast_azimuth
 
@@ -104,7 +104,7 @@ def _collect_returns(located, out, surface):
         if weight > MARKING_WEIGHT:
             surface[cell] |= np.uint16(1 << located.subcell[k])
             out.lowest[cell] = min(out.lowest[cell], located.slope[k])
-            if located.kind[k] & UPRIGHT:
+            if located.kind[k] & HIGH:
                 out.highest[cell] = max(out.highest[cell], located.slope[k])
         ground_seen[cell] |= located.kind[k] & GROUND
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError, errors_at, foreign_errors
-from roadbed.core.frames import Scan
+from roadbed.core.frames import PER_POINT, Scan
 from roadbed.core.geometry import Pose
 from roadbed.io.expansion import check_claim
 from roadbed.io.files import read_bytes
@@ -32,7 +32,6 @@ _MOST_FIELDS = 1024
 _LONGEST_COUNT = 1 << 16
 _MOST_POINTS = 1 << 40
 PADDING = "_"
-_PARTS = {name: name for name in ("intensity", "ring", "point_time", "classes")}
 FACTS = "# roadbed: "  # the comment in which Roadbed keeps what the format has no place for
 _KEYS = ("VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS", "DATA")
 _NUMBER_CHARACTERS = b"0123456789+-.eEnNaAiIfF \t\r\n\v\f"
@@ -232,7 +231,7 @@ def _facts(text: str, where: str) -> tuple[dict[str, Any], dict[str, str]]:
     """What `outputs.pcd` wrote of a scan beside its points, and which fields are parts of Scan."""
     with foreign_errors(f"{where}: PCD header", "comment of Roadbed"):
         found = json.loads(text)
-        of_scan = {str(field): _PARTS[part] for field, part in found.pop("fields").items()}
+        of_scan = {str(field): PER_POINT[PER_POINT.index(part)] for field, part in found.pop("fields").items()}
         arrays = {str(name): np.array(value) for name, value in found.items()}
     return read_facts(arrays, f"{where}: PCD header"), of_scan
 
