@@ -69,6 +69,11 @@ def deskew(scan: Scan, motion: Motion | None) -> Scan:
     return replace(scan, points=points.astype(xp.float32), point_time=None, channels=channels)
 
 
+def times_of(scan: Scan) -> Any:
+    """(N,) s relative to the scan's time at which its points were measured, also after deskewing; None: unknown."""
+    return scan.channels.get(_DONE) if scan.point_time is None else scan.point_time
+
+
 def _library(points: Any) -> Any:
     """NumPy, or CuPy for points in GPU memory."""
     if not lies_on_device(points):
