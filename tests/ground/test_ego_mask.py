@@ -58,9 +58,8 @@ def test_points_in_a_box_are_marked_and_left_out():
 
 def parked(rng, y=-1.7):
     """Cars parked along the whole way, 1 m apart: at any place beside the vehicle there is one in most scans."""
-    return np.array([
-        [x + dx, y, z] for x in np.arange(-20, 60, 5.3) + rng.uniform(0, 0.3) for dx in np.arange(0, 4.3, 0.1) for z in (0.4, 0.8)
-    ])  # fmt: skip
+    rears = np.arange(-20, 60, 5.3) + rng.uniform(0, 0.3)
+    return np.array([[x + along, y, z] for x in rears for along in np.arange(0, 4.3, 0.1) for z in (0.4, 0.8)])
 
 
 @pytest.mark.parametrize("step", [0.1, 0.8, 2.4])
