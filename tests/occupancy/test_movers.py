@@ -31,8 +31,8 @@ def moved(points, times, movers):
 
 
 def test_points_of_an_object_come_to_where_it_is_at_the_frames_time():
-    """It drove on since it was seen, along its heading; the points are in the axes of a sensor that is turned."""
-    velocity = 20.0 * np.array([np.cos(0.5), np.sin(0.5)])
+    """It slid on since it was seen, ahead and aside; the points are in the axes of a sensor that is turned."""
+    velocity = 25.0 * np.array([np.cos(1.3), np.sin(1.3)])
     T_grid_points = Pose.from_euler(3.0, -2.0, 1.7, yaw=0.8, pitch=0.05)
     movers = movers_at(1.1, track(5.0, 2.0, 0.5, velocity), T_grid_points)
     rng = np.random.default_rng(0)
@@ -58,17 +58,17 @@ def test_more_objects_than_there_is_room_for_are_left_out():
     assert len(movers_at(1.0, tracks[:0], Pose.identity())) == 0
 
 
-def scene(time, timed):
+def scene(time, timed, car=True):
     """A car passes a standing sensor that sees it LAG seconds late at first, and early from the eleventh scan on.
 
     That is how it comes by the direction in which the sweep begins.
     """
     lag = LAG if time < 1.0 else -LAG
-    car = box_points(-9.0 + SPEED * (time + lag), 4.0, 4.0, 1.8, 1.5)
+    body = box_points(-9.0 + SPEED * (time + lag), 4.0, 4.0, 1.8, 1.5)[:: 1 if car else 10**6]
     ground = sweep(reach=20.0)
-    scan = scan_at(np.vstack([ground, car]), time)
+    scan = scan_at(np.vstack([ground, body]), time)
     if timed:
-        times = np.repeat((0.0, lag), (len(ground), len(car)))
+        times = np.repeat((0.0, lag), (len(ground), len(body)))
         scan.channels["deskewed_time"] = times  # type: ignore[index]
     return scan, flat_ground(scan, Grid.centred(80.0, 60.0, 1.0))
 
@@ -113,13 +113,19 @@ def test_times_of_the_frame_itself_change_nothing():
     assert frame.objects
 
 
-@pytest.mark.parametrize("name", ["point_time", "deskewed_time"])
-def test_both_kinds_of_times_are_read(name, monkeypatch):
-    """A source without poses keeps its point times: nothing deskews them."""
+@pytest.fixture
+def counts(monkeypatch):
+    """How many objects had their points moved, frame by frame."""
     import roadbed.occupancy.filter as module
 
-    counts = []
-    monkeypatch.setattr(module, "movers_at", lambda *given: counts.append(len(movers_at(*given))) or movers_at(*given))
+    found = []
+    monkeypatch.setattr(module, "movers_at", lambda *given: found.append(len(given[1])) or movers_at(*given))
+    return found
+
+
+@pytest.mark.parametrize("name", ["point_time", "deskewed_time"])
+def test_both_kinds_of_times_are_read(name, counts):
+    """A source without poses keeps its point times: nothing deskews them."""
     filter_ = OccupancyFilter(CONFIG)
     for k in range(6):
         scan, ground = scene(0.1 * k, timed=True)
@@ -127,3 +133,13 @@ def test_both_kinds_of_times_are_read(name, monkeypatch):
             scan.__dict__["point_time"] = scan.channels.pop("deskewed_time")  # type: ignore[attr-defined]
         filter_(scan, ground)
     assert counts[-1] == 1
+
+
+def test_what_the_last_frame_did_not_see_moves_no_points(counts):
+    """The tracker remembers it for a second and a half, but there may be something else by now."""
+    filter_ = OccupancyFilter(CONFIG)
+    for k in range(10):
+        filter_(*scene(0.1 * k, timed=True, car=k < 6))
+    assert counts[6] == 1
+    assert counts[-1] == 0
+    assert len(filter_._tracker.known) == 1
