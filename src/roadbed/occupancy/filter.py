@@ -18,6 +18,7 @@ from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Mounting, Moving, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import DESKEWED_TIME
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import NO_TRACKS, TrackedObjects, Tracks
@@ -31,7 +32,6 @@ from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
 from roadbed.occupancy.observation.movers import movers_at
 from roadbed.occupancy.placement import GridPlace, GridPlacement
-from roadbed.odometry.deskew import times_of
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
 from roadbed.runtime.device_errors import translate_error
@@ -174,7 +174,7 @@ class OccupancyFilter(Closing):
                 self._tracker.move(place.T_before_now)
             when = (prepared.time, prepared.dt, place.ego_velocity)
             given = OccupancyInput.of(scan, ground, place.grid, place.T_ground_grid, *when, self.backend)
-            given = self._with_movers(given, times_of(scan))
+            given = self._with_movers(given, scan.channels.get(DESKEWED_TIME))
         self._engine.begin(given)
         return partial(self._finish, ground, given, place, diagnostics, timings)
 
@@ -221,7 +221,7 @@ class OccupancyFilter(Closing):
             return grid, mask if last.device is None or mask is not last.moving else last.device
 
     def _with_movers(self, given: OccupancyInput, point_time: Any) -> OccupancyInput:
-        """With the times of the points, if known, and the objects of the last frame, whose points move with them."""
+        """With the times that deskewing has undone, and the objects of the last frame, whose points move on to now."""
         if point_time is None:
             return given
         T_grid_points = given.T_ground_grid.inverse() @ given.T_ground_sensor
