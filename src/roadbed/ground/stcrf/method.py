@@ -123,7 +123,7 @@ class Stcrf:
         given = self._input(scan, first.mounting, self._grid.single(first.mounting), moving)
         self.engine.start(given)
         output = self.engine.output(given)
-        with timed(timings, "doubts"):
+        with timed(timings, "mounting"):
             estimate, why = found()
         before, after = first.mounting, estimate.mounting
         same = before.T_vehicle_sensor.numbers == after.T_vehicle_sensor.numbers and before.table == after.table
