@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from roadbed.config import Config
 from roadbed.core.closing import Closing
 from roadbed.core.errors import ConfigError, InputError
-from roadbed.core.frames import GroundFrame, Moving, OccupancyFrame, Scan, check_fields
+from roadbed.core.frames import GroundFrame, OccupancyFrame, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.engine import Outputs
@@ -98,7 +98,6 @@ class Pipeline(Closing):
         if map_folder is not None:
             self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
         self._turn = threading.RLock()
-        self._last: OccupancyFrame | None = None
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.config!r}; {self.backend.device.name})"
@@ -119,7 +118,9 @@ class Pipeline(Closing):
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None) -> Result:
         with self._turn:
             begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
-            with self.ground.begin(scan, self._moving()) as task:
+            moving = None if self.occupancy is None else self.occupancy.moving()
+            frame: OccupancyFrame | None = None
+            with self.ground.begin(scan, moving) as task:
                 occupancy = self.occupancy if task.has_origin else None  # it needs rays
                 if occupancy is not None:
                     occupancy.prefetch(scan, task.mounting)  # while the device begins
@@ -132,14 +133,14 @@ class Pipeline(Closing):
                     begin = perf_counter()
                     with occupancy.begin(scan, task.frame) as occupancy_task:
                         task.update()
-                    self._last = occupancy_task.frame
+                    frame = occupancy_task.frame
                     seconds["occupancy"] = perf_counter() - begin
             ground = task.frame
             if self._survey is not None:
                 begin = perf_counter()
-                self._survey.add(ground, self._last)
+                self._survey.add(ground, frame)
                 seconds["map"] = perf_counter() - begin
-            return Result(scan=scan, ground=ground, occupancy=self._last if occupancy else None, timings=seconds)
+            return Result(scan=scan, ground=ground, occupancy=frame, timings=seconds)
 
     def run(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold."""
@@ -173,7 +174,6 @@ class Pipeline(Closing):
             self.ground.reset()
             if self.occupancy is not None:
                 self.occupancy.reset()
-            self._last = None
 
     def close(self) -> None:
         """Write the long-term map, if there is one, and release the device memory."""
@@ -183,12 +183,3 @@ class Pipeline(Closing):
                 self.occupancy.close()
             if self._survey is not None:
                 self._survey.flush()
-            self._last = None
-
-    def _moving(self) -> Moving | None:
-        """Moving cells of the last frame, which the ground leaves out."""
-        if self._last is None or not self._last.moving.any():
-            return None
-        grid, mask = self._last.moving_cells()
-        on_device = self._last.device
-        return grid, mask if on_device is None or mask is not self._last.moving else on_device

@@ -286,6 +286,36 @@ def test_what_is_written_is_read_back(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", ["mcap", "bag"])
+def test_rigs_keep_their_sensors(tmp_path, suffix):
+    """In results, in recorded scans, and in the results of a bag of them; a field that does not fit is a channel."""
+    scans = list(open_source("sim:parking?frames=2&sensor=lux4"))
+    write_bag(tmp_path / f"a.{suffix}", scans, Pipeline(occupancy=False).run(scans))
+    with BagWriter(tmp_path / f"b.{suffix}") as bag:
+        deque(map(bag.add_scan, scans))
+        bag.finish()
+    recorded = open_source(tmp_path / f"b.{suffix}")
+    write_bag(tmp_path / f"c.{suffix}", recorded, Pipeline(occupancy=False).run(recorded))
+    for name in "abc":
+        for read, written in zip(open_source(tmp_path / f"{name}.{suffix}"), scans, strict=True):
+            assert read.diagnostics == ()
+            assert read.sensor == written.sensor
+            assert len(read.mounts) == 4
+            np.testing.assert_array_equal(read.points, written.points)
+            for (mount, points), (mount_written, points_written) in zip(read.split(), written.split()):
+                assert mount.name == mount_written.name
+                np.testing.assert_allclose(
+                    mount.T_vehicle_sensor.matrix, mount_written.T_vehicle_sensor.matrix, atol=1e-12
+                )
+                np.testing.assert_array_equal(points, points_written)
+    with BagWriter(tmp_path / f"d.{suffix}") as bag:
+        bag.add_scan(replace(scans[0], mounts=scans[0].mounts[:2]))
+        bag.finish()
+    read = open_source(tmp_path / f"d.{suffix}")[0]
+    assert read.mounts == ()
+    assert "without their mountings" in read.diagnostics[0]
+
+
+@pytest.mark.parametrize("suffix", ["mcap", "bag"])
 def test_live_scans_are_kept_on_a_full_disk(tmp_path, suffix):
     rng = np.random.default_rng(0)
     with mounted(tmp_path / "small", "size=4m") as small, BagWriter(small / f"a.{suffix}") as bag:

@@ -41,7 +41,7 @@ class Pose:
     on every machine. Arrays are made on demand.
     """
 
-    __slots__ = ("_inverse", "_rotation", "_translation", "numbers")
+    __slots__ = ("_inverse", "numbers")
 
     @np.errstate(over="ignore", invalid="ignore")  # NaN and infinity are refused below, without a warning
     def __init__(self, rotation: ArrayLike, translation: ArrayLike) -> None:
@@ -60,8 +60,6 @@ class Pose:
         if not deviation <= 1e-3:
             raise InputError(f"pose: the 3x3 part is not a rotation (it differs from orthonormal by {deviation:.3g})")
         self.numbers: tuple[float, ...] = (*rotation.ravel().tolist(), *translation.tolist())
-        self._rotation: Float64 | None = None
-        self._translation: Float64 | None = None
         self._inverse: Pose | None = None
 
     @classmethod
@@ -69,7 +67,7 @@ class Pose:
         """Rotation row by row, then translation, known to be a rotation and finite: not checked, for speed."""
         pose = object.__new__(cls)
         pose.numbers = numbers
-        pose._rotation = pose._translation = pose._inverse = None
+        pose._inverse = None
         return pose
 
     @classmethod
@@ -84,16 +82,12 @@ class Pose:
     @property
     def rotation(self) -> Float64:
         """(3, 3)"""
-        if self._rotation is None:
-            self._rotation = np.array(self.numbers[:9]).reshape(3, 3)
-        return self._rotation
+        return np.array(self.numbers[:9]).reshape(3, 3)
 
     @property
     def translation(self) -> Float64:
         """(3,) m"""
-        if self._translation is None:
-            self._translation = np.array(self.numbers[9:])
-        return self._translation
+        return np.array(self.numbers[9:])
 
     @property
     def xyz(self) -> tuple[float, ...]:
@@ -221,11 +215,11 @@ class Pose:
 
     @property
     def pitch(self) -> float:
-        return float(np.arcsin(np.clip(-self.rotation[2, 0], -1, 1)))
+        return float(np.arcsin(np.clip(-self.numbers[6], -1, 1)))
 
     @property
     def roll(self) -> float:
-        return float(np.arctan2(self.rotation[2, 1], self.rotation[2, 2]))
+        return float(np.arctan2(self.numbers[7], self.numbers[8]))
 
     def distance_to(self, other: Pose) -> float:
         return math.dist(self.xyz, other.xyz)

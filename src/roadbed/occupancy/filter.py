@@ -15,7 +15,7 @@ import numpy as np
 from roadbed.config import Config
 from roadbed.core.closing import Closed, Closing
 from roadbed.core.errors import InputError
-from roadbed.core.frames import GroundFrame, Mounting, OccupancyFrame, Scan, SensorMount, check_fields
+from roadbed.core.frames import GroundFrame, Mounting, Moving, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
@@ -192,7 +192,7 @@ class OccupancyFilter(Closing):
             layers = _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
         if len(tracks) and "masses" in self._fields:
             withdraw_free(layers["free"], tracks, output.observation, CellGrid.of(place.grid))
-        self._last = OccupancyFrame(
+        frame = OccupancyFrame(
             grid=place.grid,
             time=given.time,
             moving=output.moving,
@@ -204,7 +204,16 @@ class OccupancyFilter(Closing):
             T_world_grid=ground.T_world_grid and ground.T_world_grid @ given.T_ground_grid,
             device=output.moving_on_device,
         )
-        return self._last
+        self._last = replace(frame, moving=frame.moving.copy())  # the caller may write into a frame
+        return frame
+
+    def moving(self) -> Moving | None:
+        """Moving cells of the last frame, which the ground of the next scan leaves out."""
+        with self._turn:
+            if (last := self._last) is None or not last.moving.any():
+                return None
+            grid, mask = last.moving_cells()
+            return grid, mask if last.device is None or mask is not last.moving else last.device
 
     def _track(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
         """The moving objects; without moving cells nothing is downloaded."""
@@ -227,7 +236,8 @@ class OccupancyFilter(Closing):
     def _unchanged(self, diagnostics: list[str]) -> OccupancyFrame:
         """The last frame again: a scan that is not used changes nothing."""
         assert self._last is not None
-        return replace(self._last, observation=None, observedness=None, diagnostics=tuple(diagnostics), timings={})
+        not_seen: dict[str, Any] = {"observation": None, "observedness": None, "timings": {}}
+        return replace(self._last, moving=self._last.moving.copy(), diagnostics=tuple(diagnostics), **not_seen)
 
     def _prepare(self, scan: Scan, mounting: Mounting) -> _Prepared:
         """Changes nothing in the filter."""

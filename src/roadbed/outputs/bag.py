@@ -19,7 +19,7 @@ from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages, sen
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
-from roadbed.sources.bags.transforms import RESULTS, ROAD_FRAME
+from roadbed.sources.bags.transforms import RESULTS, RIG_TOPIC, ROAD_FRAME
 from roadbed.sources.source import is_live
 
 SUFFIXES = (".bag", ".mcap")
@@ -90,13 +90,20 @@ class BagWriter(Closing):
         return round((0.1 * (self._scans - 1) if scan.time is None else scan.time) * 1e9)
 
     def _place(self, scan: Scan, stamp: int) -> None:
-        """The pose of the sensor on /odom, and once its mounting over the road on /tf_static."""
+        """The pose of the sensor on /odom, and once its mounting over the road on /tf_static, with those of a rig."""
         frame, when = sensor_frame(scan), self._messages.stamp(1e-9 * stamp)
         mounting = scan.T_vehicle_sensor
         if mounting is not None and not np.array_equal(mounting.matrix, self._mounted.get(frame, np.nan)):
             self._mounted[frame] = mounting.matrix
             road = self._messages.header(when, ROAD_FRAME)
             self._add("/tf_static", stamp, self._messages.transform(road, frame, mounting))
+        mounts = [(mount.name, mount.T_vehicle_sensor.numbers) for mount in scan.mounts]
+        if mounts and mounts != self._mounted.get(RIG_TOPIC):
+            self._mounted[RIG_TOPIC] = mounts
+            vehicle = self._messages.header(when, frame)
+            rig = [self._messages.transform(vehicle, mount.name, mount.T_vehicle_sensor) for mount in scan.mounts]
+            rig[0].transforms = [message.transforms[0] for message in rig]
+            self._add(RIG_TOPIC, stamp, rig[0])
         if scan.T_world_sensor is not None:
             world = self._messages.header(when, FrameNames().world)
             self._add("/odom", stamp, self._messages.odometry(world, frame, scan.T_world_sensor))

@@ -2,13 +2,14 @@
 """From the named fields of a file or message to a Scan, under any usual name."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
-from roadbed.core.frames import Scan
+from roadbed.core.frames import Scan, SensorMount
 from roadbed.core.point_arrays import map_shift, near_origin
 from roadbed.io.arrays import check_numbers
 from roadbed.sources.units import check_degrees, lost_precision
@@ -68,6 +69,15 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         channels=rest,
         **more,
     )
+
+
+def on_mounts(scan: Scan, mounts: tuple[SensorMount, ...]) -> Scan:
+    """The merged scan of these sensors; unchanged where its field sensor_index does not count them."""
+    index = scan.channels["sensor_index"]
+    if index.shape != (len(scan),) or index.dtype.kind not in "iu" or index.max(initial=0) >= len(mounts):
+        return scan
+    known = tuple(note for note in scan.diagnostics if note != _UNPLACED)
+    return replace(scan, mounts=mounts, sensor="+".join(mount.name for mount in mounts), diagnostics=known)
 
 
 @np.errstate(invalid="ignore", over="ignore")

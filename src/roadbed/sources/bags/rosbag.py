@@ -21,6 +21,7 @@ from roadbed.sources.bags.transforms import (
     BagPoses,
     comma_list,
 )
+from roadbed.sources.fields import on_mounts
 from roadbed.sources.poses import Trajectory, given_poses
 from roadbed.sources.source import Source
 
@@ -109,7 +110,8 @@ class RosbagSource(Source):
         if shift is not None:
             pose = shift if pose is None else pose @ shift
         mounting = self._transforms.mounting(scan.sensor)
-        return replace(scan, T_world_sensor=pose, T_vehicle_sensor=mounting, name=f"{index:06d}")
+        scan = replace(scan, T_world_sensor=pose, T_vehicle_sensor=mounting, name=f"{index:06d}")
+        return scan if "sensor_index" not in scan.channels else on_mounts(scan, self._transforms.rig)
 
     def _find_scans(self) -> ScanMessages | OusterMessages:
         types = {link.msgtype for link in self._reader.connections if link.topic in self.topics}

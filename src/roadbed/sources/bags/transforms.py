@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from roadbed.core.errors import errors_at, foreign_errors
+from roadbed.core.frames import SensorMount
 from roadbed.core.geometry import Pose
 from roadbed.sources.poses import Trajectory, make_trajectory
 
@@ -23,6 +24,7 @@ CLOUD_TYPES, PACKET_TYPES = (CLOUD_TYPE, *LIVOX_TYPES), (VELODYNE_TYPE, HESAI_TY
 SCAN_TYPES = CLOUD_TYPES + PACKET_TYPES
 STATIC_TRANSFORMS_TYPE = "tf2_msgs/msg/TFMessage"
 RESULTS = "/roadbed"  # prefix of the topics that Roadbed writes
+RIG_TOPIC = "/rig/tf_static"  # one transform per sensor of merged scans, in the order of their field sensor_index
 # The projection of the vehicle on the road (REP 120): a transform from it gives the height of a sensor. The heights of
 # base_link and other frames over the road are unknown.
 ROAD_FRAME = "base_footprint"
@@ -131,6 +133,16 @@ class BagPoses:
     def mounting(self, frame: str) -> Pose | None:
         """T_vehicle_sensor of a sensor frame, where /tf_static places it over the road."""
         return self._fixed.between(ROAD_FRAME, frame) if frame else None
+
+    @cached_property
+    def rig(self) -> tuple[SensorMount, ...]:
+        """The sensors of merged scans that Roadbed wrote; those of the last message."""
+        mounts: tuple[SensorMount, ...] = ()
+        links = [link for link in self._transform_links if link.topic == RIG_TOPIC]
+        with foreign_errors(f"{self._reader.path}: {RIG_TOPIC}", "transform"):
+            for _, message in self._reader.messages(links):
+                mounts = tuple(SensorMount(child, pose) for _, child, _, pose in transforms_of(message))
+        return mounts
 
     def listed(self) -> list[str]:
         """Transforms as "parent -> child": those of /tf_static, then the moving ones of /tf."""
