@@ -146,7 +146,7 @@ class StcrfCpu:
             rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
             run_em(self._fine, shaping, rules, self._single_thread)
         timings |= {"label": 0.0, "surface": 0.0}  # in this order: neither waits for the other
-        surface = parallel_begin(partial(self._surface, given.placement.base, timings))
+        surface = parallel_begin(self._surface, given.placement.base, timings)
         with timed(timings, "label"):
             self._label(points, out)
         return FrameOutput(*out, *surface(), timings)
@@ -256,26 +256,23 @@ class StcrfCpu:
         self._active_nodes, self._active_nodes_before = self._active_nodes_before, self._active_nodes
 
     def _surface(self, base: float, timings: dict[str, float]) -> tuple[Float32, Float32, Float32]:
-        with timed(timings, "surface"):
-            return self._described(base)
-
-    def _described(self, base: float) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
         uses, fine = self.config.uses, self._fine
-        shape = fine.shape.rows, fine.shape.columns
-        elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
-        rules = self._surface_rules(self._warm, base)
-        layers = elevation, slope, variance  # at first how far each node is in doubt
-        arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
-        given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
-        describe = describe_surface
-        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
-        if uses("seen_only") and uses("small_components"):
-            unknown = rules.scale / rules.height_information
-            limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
-            drop_small_components(*limits, fine.active_columns, *layers)
-        if uses("seen_only") and uses("neighbour_disagreement"):
-            compute_variance(fine.active_columns, self._evidence, rules, variance)
+        with timed(timings, "surface"):
+            shape = fine.shape.rows, fine.shape.columns
+            elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
+            rules = self._surface_rules(self._warm, base)
+            layers = elevation, slope, variance  # at first how far each node is in doubt
+            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
+            given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
+            describe = describe_surface
+            parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
+            if uses("seen_only") and uses("small_components"):
+                unknown = rules.scale / rules.height_information
+                limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
+                drop_small_components(*limits, fine.active_columns, *layers)
+            if uses("seen_only") and uses("neighbour_disagreement"):
+                compute_variance(fine.active_columns, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

@@ -6,7 +6,6 @@ The steps follow Rakotovao et al. 2015, section 2; docs/occupancy.md says where 
 """
 
 import math
-from functools import partial
 
 import numpy as np
 
@@ -116,7 +115,7 @@ class Hsbof:
         draw = Draw(self.seed, self.frame)
         rules = CellRules.of(self.model, dt, self.cells.spacing, layered)
         # What `parallel_begin` gets does not depend on what follows it: another thread does it meanwhile.
-        particles = parallel_begin(partial(self._move_particles, dt, motion, draw, timings))
+        particles = parallel_begin(self._move_particles, dt, motion, draw, timings)
         with timed(timings, "propagate_priors"):
             self._propagate_priors(motion)
         with timed(timings, "register_hits"):
@@ -124,13 +123,13 @@ class Hsbof:
         particles()
         with timed(timings, "update_measurement"):
             self._update_measurement(observation, registered, rules)
-        births = parallel_begin(partial(self._choose_births, draw, timings))
+        births = parallel_begin(self._choose_births, draw, timings)
         with timed(timings, "estimate_velocities"):
             self._estimate_velocities(registered)
         births()
         with timed(timings, "give_birth"):
             self._give_birth(registered, ego_velocity, draw)
-        moving = parallel_begin(partial(self._drop_lone_cells, observation, registered, timings))
+        moving = parallel_begin(self._drop_lone_cells, observation, registered, timings)
         with timed(timings, "resample"):
             self._resample(draw)
         moving()
@@ -138,22 +137,15 @@ class Hsbof:
             self._normalise()
 
     def _move_particles(self, dt: float, motion: GridMotion, draw: Draw, timings: dict[str, float]) -> None:
-        with timed(timings, "propagate_particles"):
-            self._propagate_particles(dt, motion, draw)
-        with timed(timings, "reorder_particles"):
-            self._reorder_particles()
-
-    def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
-        """P2: each particle moves on by its velocity with random acceleration q_a, into the present grid."""
-        p, rule = self.particles, MotionRule.of(self.model, dt)
+        """P2: each particle moves on by its velocity with random acceleration q_a, into the present grid. Then they are
+        sorted by cell; those that left the grid are dropped."""
+        p, s, rule = self.particles, self._sorted, MotionRule.of(self.model, dt)
         rotation, shift = np.array(motion.rotation), np.array(motion.shift)  # of the kind the kernel is compiled for
-        parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
-
-    def _reorder_particles(self) -> None:
-        """Sort them by cell; those that left the grid are dropped."""
-        p, s = self.particles, self._sorted
-        s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
-        parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
+        with timed(timings, "propagate_particles"):
+            parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
+        with timed(timings, "reorder_particles"):
+            s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
+            parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
         """P6: the masses of the last iteration on the present grid."""
