@@ -88,10 +88,10 @@ def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
     _in_threads(work, threads)
 
 
-def parallel_begin(call: Callable[[], T]) -> Callable[[], T]:
+def parallel_begin(call: Callable[..., T], *arguments: Any) -> Callable[[], T]:
     """Begin a call in another thread; the result waits for it, or makes the call where no thread was free for it."""
     found: list[T] = []
-    job = _Job(lambda: found.append(call()))
+    job = _Job(lambda: found.append(call(*arguments)))
     if thread_count() > 1 and not _in_invoke.active:
         _pool.submit(job)
 

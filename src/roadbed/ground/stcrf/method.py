@@ -86,10 +86,9 @@ class Stcrf:
         scan, ego_mask, excluded = self._without_ego(scan, ego)
         with timed(timings, "mounting"):
             estimate = self._mountings.of(scan, doubt_later=self._on_cpu and thread_count() > 1)
-            ahead, why = None, ""
-            if estimate.doubted is None:
-                why = why_no_origin(scan, estimate, self.config.ground)
-        if estimate.doubted is not None:
+            later, ahead = estimate.doubted is not None, None
+            estimate, why = (estimate, "") if later else self._doubted(scan, estimate)
+        if later:
             estimate, why, ahead = self._compute_ahead(scan, estimate, moving, timings)
         if why:
             return self._cloud(given_scan, why)
@@ -108,22 +107,21 @@ class Stcrf:
         frame = _Frame(mounting, pose, given, output, aligns, kept, ego_mask, diagnostics, timings)
         return Started(mounting, partial(self._result, frame))
 
+    def _doubted(self, scan: Scan, found: MountingEstimate) -> tuple[MountingEstimate, str]:
+        """The mounting after doubts about it, and why no sensor was at the origin."""
+        estimate = found.doubted() if found.doubted else found
+        return estimate, why_no_origin(scan, estimate, self.config.ground)
+
     def _compute_ahead(
         self, scan: Scan, first: MountingEstimate, moving: Moving | None, timings: dict[str, float]
     ) -> tuple[MountingEstimate, str, tuple[FrameInput, FrameOutput] | None]:
         """The mounting of a scan alone and why it has none, for which another thread looks, and the frame computed
         meanwhile; None where the mounting became another one."""
-
-        def doubted() -> tuple[MountingEstimate, str]:
-            assert first.doubted is not None
-            estimate = first.doubted()
-            return estimate, why_no_origin(scan, estimate, self.config.ground)
-
-        found = parallel_begin(doubted)
+        found = parallel_begin(self._doubted, scan, first)
         given = self._input(scan, first.mounting, self._grid.single(first.mounting), moving)
         self.engine.start(given)
         output = self.engine.output(given)
-        with timed(timings, "doubts"):
+        with timed(timings, "mounting"):
             estimate, why = found()
         before, after = first.mounting, estimate.mounting
         same = before.T_vehicle_sensor.numbers == after.T_vehicle_sensor.numbers and before.table == after.table
