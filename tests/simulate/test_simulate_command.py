@@ -77,8 +77,10 @@ def test_an_interrupted_simulation_is_a_shorter_one_and_a_killed_one_is_refused(
 
 
 def test_a_rig_reads_back_with_its_mounts(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "a rig"
     result = CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "2"])
     assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"or roadbed run '{tmp_path}'\n")
     source = roadbed.open("sim:city?sensor=lux4&frames=2")
     for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="bin")):
         scan, expected = written[1], source[1]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed simulate`: write a simulated sequence with its ground truth."""
 
+import shlex
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -55,7 +56,7 @@ def simulate(
         print_json({**facts, "diagnostics": [note] if note else []})
     else:
         print(f"{facts['frames']} frames, {facts['points_per_frame']} points each on average: {output}/")
-        print(f"read them with roadbed.open({str(output)!r}) or roadbed run {output}")
+        print(f"read them with roadbed.open({str(output)!r}) or roadbed run {shlex.quote(str(output))}")
         if note:
             print(f"note: {note}")
     if note:
