@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Filters and pipelines as context managers: after `with`, they refuse to work and can be closed again."""
 
+import copy
 import gc
+import pickle
 import weakref
 
 import pytest
@@ -60,3 +62,12 @@ def test_a_closed_filter_on_the_cpu_frees_its_arrays_without_a_collection(scan):
         assert [one() for one in kept] == [None] * 3
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize("make", [roadbed.GroundFilter, roadbed.OccupancyFilter, roadbed.Pipeline])
+def test_what_holds_a_device_is_not_copied_but_sources_are(make):
+    for spread in (copy.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match=f"{make.__name__}: cannot be copied or pickled; create one from its"):
+            spread(make())
+    source = pickle.loads(pickle.dumps(roadbed.open("sim:parking?frames=3")))
+    assert len(source) == 3

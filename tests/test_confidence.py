@@ -110,3 +110,19 @@ def test_a_given_mounting_at_another_height_than_the_ground_is_doubtful(height, 
     found = [doubt for doubt in frame.confidence.doubts if doubt.startswith("mounting: ")]
     expected = f"mounting: ground within 8 m lies {where} the road of the given mounting: is its height right?"
     assert found == [expected] * bool(where)
+
+
+@pytest.mark.parametrize(
+    ("pitch", "roll", "tilt"), [(0, 0, 0), (5, 0, 0), (10, 0, 10), (-10, 0, 10), (0, 10, 10), (0, -10, 10), (7, 7, 10)]
+)
+def test_a_given_mounting_with_other_angles_than_the_ground_is_doubtful(pitch, roll, tilt):
+    points = floor(z=-1.73)
+    given = Pose.from_euler(z=1.73, pitch=np.radians(pitch), roll=np.radians(roll))
+    expected = [f"mounting: ground within 8 m is tilted by {tilt} degrees against it: are its angles right?"]
+    frame = GroundFilter()(Scan(points, T_vehicle_sensor=given))
+    assert [doubt for doubt in frame.confidence.doubts if "tilted" in doubt] == expected * bool(tilt)
+    ahead = points[points[:, 0] > 0]  # may be a slope ahead of the sensor
+    assert "tilted" not in " ".join(GroundFilter()(Scan(ahead, T_vehicle_sensor=given)).confidence.doubts)
+    angles = Config.parse({"ground": {"mounting": {"pitch": pitch, "roll": roll}}})  # the height is estimated
+    doubts = GroundFilter(angles)(Scan(points)).confidence.doubts
+    assert [doubt for doubt in doubts if "tilted" in doubt] == expected * bool(tilt)

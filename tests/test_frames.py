@@ -163,6 +163,7 @@ def test_points_that_are_no_numbers_are_refused(points, message):
         ({"time": "1.5"}, "time: expected a finite number of seconds, found 1.5"),
         ({"time": np.zeros(1)}, "time: expected a finite number of seconds, found"),
         ({"T_world_sensor": [0, 0, 0, 0, 0, 0, 1]}, r"pose: expected a 3x4 or 4x4 matrix, found shape \(7,\)"),
+        ({"time": 1_700_000_000_000_000_000}, "time: expected a finite number of seconds, found 17000"),
         ({"time": np.nan}, "time: expected a finite number of seconds, found nan"),
         ({"mounts": (SensorMount("front", Pose.identity()),)}, "mounts: expected a channel sensor_index"),
         (

@@ -93,3 +93,9 @@ def test_what_holds_no_numbers_is_no_pose():
         Pose.from_matrix("poses.txt")
     with pytest.raises(InputError, match=r"a quaternion of 4 numbers, found shape \(3,\)"):
         Pose.from_quaternion((0, 0, 0), (0, 0, 1))
+
+
+def test_equal_poses_are_equal():
+    assert Pose.identity() == Pose(np.eye(3), np.zeros(3))
+    assert len({Pose.identity(), Pose.from_euler(), Pose.from_euler(x=1)}) == 2
+    assert Pose.identity() != 3

@@ -202,6 +202,8 @@ def test_moving_cells_do_not_become_ground():
     np.testing.assert_array_equal(same.label, frame.label)
     with pytest.raises(InputError, match=r"moving: found a mask of shape \(3, 3\), expected \(80, 80\) of its grid"):
         GroundFilter()(scan, moving=(cells, mask[:3, :3]))
+    with pytest.raises(InputError, match="moving: expected a grid and its mask"):
+        GroundFilter()(scan, moving=mask)
 
 
 def test_loop_drive_keeps_information_bounded():

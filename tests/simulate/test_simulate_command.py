@@ -2,6 +2,10 @@
 """`roadbed simulate` writes a folder that reads back as the same sequence."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +15,7 @@ from typer.testing import CliRunner
 import roadbed
 from roadbed.cli import app
 from roadbed.core.geometry import Grid
+from tests.conftest import take_interrupts
 
 
 def test_folder_reads_back(tmp_path: Path) -> None:
@@ -45,9 +50,37 @@ def test_folder_reads_back(tmp_path: Path) -> None:
     assert roadbed.open("sim:parking", sensor=str(tmp_path / "rig.yaml"), frames=1)[0].sensor == "vlp16"
 
 
+def _interrupted(folder: Path, number: int) -> tuple[int, str]:
+    """Exit status and output of a simulation that gets the signal with its second scan."""
+    command = [sys.executable, "-m", "roadbed", "simulate", "parking?sensor=vlp16&frames=90", "-o", str(folder)]
+    child = subprocess.Popen([*command, "--json"], stdout=subprocess.PIPE, preexec_fn=take_interrupts)
+    while not (folder / "labels" / "000001.label").exists():
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(number)
+    return child.wait(timeout=120), child.communicate()[0].decode()
+
+
+def test_an_interrupted_simulation_is_a_shorter_one_and_a_killed_one_is_refused(tmp_path: Path) -> None:
+    status, output = _interrupted(tmp_path / "a", signal.SIGINT)
+    written = roadbed.open(tmp_path / "a")
+    assert status == 130
+    facts = json.loads(output)
+    assert facts["frames"] == len(written)
+    assert facts["diagnostics"] == [f"interrupted after {len(written)} of 90 frames, which are complete"]
+    assert 2 <= len(written) < 90
+    assert written[-1].T_world_sensor is not None
+    assert len(written.objects(len(written) - 1)) > 0
+    _interrupted(tmp_path / "b", signal.SIGKILL)
+    with pytest.raises(roadbed.InputError, match=r"b/times\.txt: times: found 90, expected \d+ \(one per scan\)"):
+        roadbed.open(tmp_path / "b")
+
+
 def test_a_rig_reads_back_with_its_mounts(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "a rig"
     result = CliRunner().invoke(app, ["simulate", "city?sensor=lux4", "-o", str(tmp_path), "--frames", "2"])
     assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"or roadbed run '{tmp_path}'\n")
     source = roadbed.open("sim:city?sensor=lux4&frames=2")
     for written in (roadbed.open(tmp_path), roadbed.open(tmp_path / "velodyne", source="bin")):
         scan, expected = written[1], source[1]

@@ -105,6 +105,16 @@ def test_times_of_another_length_are_refused(tmp_path):
         read_times(tmp_path / "times.txt", 3)
 
 
+@pytest.mark.parametrize("per_second", [1e9, 1e6, 1e3, 1])
+def test_clocks_since_1970_come_in_any_unit(tmp_path, per_second):
+    seconds = 1.7e9 + np.array([0, 0.1, 0.2])
+    stamps = [f"{time * per_second:.3f}" for time in seconds]
+    (tmp_path / "poses.txt").write_text("".join(f"{stamp} 1 2 3 0 0 0 1\r\n" for stamp in stamps))
+    (tmp_path / "times.txt").write_text("\n".join(stamps))
+    np.testing.assert_allclose(read_poses(tmp_path / "poses.txt").times, seconds, atol=1e-5)
+    np.testing.assert_allclose(read_times(tmp_path / "times.txt", 3), seconds, atol=1e-5)
+
+
 def test_a_scan_far_from_every_pose_says_so():
     trajectory = make_trajectory([Pose.identity(), Pose.identity()], [10.0, 10.1], "poses.tum")
     near, far = (Scan(np.eye(3), time=time, diagnostics=("other",)) for time in (10.05, 12.0))

@@ -86,8 +86,8 @@ def main(app: typer.Typer = app) -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error))
-    if status == 130:
-        _fail("interrupted", 130)
+    if status == 130:  # its result so far is printed
+        print("roadbed: interrupted", file=sys.stderr)
     sys.exit(status)
 
 

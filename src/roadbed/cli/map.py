@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -160,7 +161,7 @@ def _report(output: Path, damaged: list[str], as_json: bool) -> None:
     if as_json:
         print_json({"output": str(output), "damaged": damaged})
         return
-    print(f"{output}/ holds the map; look at it with roadbed map {output}")
+    print(f"{output}/ holds the map; look at it with roadbed map {shlex.quote(str(output))}")
     _name_damaged(damaged)
 
 

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`roadbed simulate`: write a simulated sequence with its ground truth."""
 
+import shlex
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from roadbed.cli.options import Force, Output, command_line
-from roadbed.cli.screen import Json, print_json, progress
+from roadbed.cli.screen import Json, print_json, progress, until_stopped
 from roadbed.simulate.scenes import SCENES
 
 
@@ -32,20 +34,30 @@ def simulate(
 
     source = SimulatorSource(f"sim:{scene.removeprefix('sim:')}", frames=frames, sensor=sensor, seed=seed)
     folder = OutputFolder(output, PARTS, command=command_line(), force=force)
-    written = record_sequence(source.sequence, folder, reach, spacing)
-    points = sum(len(scan) for scan in progress(written, "simulating", len(source)))
+    counts: list[int] = []
+    with until_stopped() as stopped, closing(record_sequence(source.sequence, folder, reach, spacing)) as written:
+        for scan in progress(written, "simulating", len(source)):
+            counts.append(len(scan))
+            if stopped.is_set():
+                break
+    done, points = len(counts), sum(counts)
     facts = {
         "folder": str(output),
         "scene": source.sequence.scene.name,
         "sensor": [item.name for item in source.sequence.rig.sensors],
         "seed": source.sequence.seed,
-        "frames": len(source),
+        "frames": done,
         "points": points,
-        "points_per_frame": round(points / len(source)),
+        "points_per_frame": round(points / done),
         "rate_hz": source.sequence.rig.rate,
     }
+    note = f"interrupted after {done} of {len(source)} frames, which are complete" if stopped.is_set() else ""
     if as_json:
-        print_json(facts)
+        print_json({**facts, "diagnostics": [note] if note else []})
     else:
         print(f"{facts['frames']} frames, {facts['points_per_frame']} points each on average: {output}/")
-        print(f"read them with roadbed.open({str(output)!r}) or roadbed run {output}")
+        print(f"read them with roadbed.open({str(output)!r}) or roadbed run {shlex.quote(str(output))}")
+        if note:
+            print(f"note: {note}")
+    if note:
+        raise typer.Exit(130)

@@ -15,6 +15,11 @@ class Closing:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def __getstate__(self) -> dict[str, Any]:
+        if "_turn" in vars(self):
+            raise TypeError(f"{type(self).__name__}: cannot be copied or pickled; create one from its configuration")
+        return vars(self)
+
     def close(self) -> None:
         """Release all resources; it may be called twice."""
 

@@ -19,6 +19,7 @@ UNDER_VEHICLE, STEP = 3.0, 0.3  # m around the sensor, where the surface is no f
 SURE_SURFACE = 0.45  # share from which a surface is not doubtful
 _FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
 _AROUND, _FEWEST_AROUND, _WRONG_HEIGHT = 8.0, 100, 0.5  # m, points, m: a given mounting (off by 0.15 m off the road)
+_WRONG_TILT, _FEWEST_CELLS, _ONE_SIDED = 8.0, 20, 0.45  # degrees (6 off the road), cells, their mean direction
 _POINTS = 60_000  # looked at
 _STEP_BESIDE = f"surface: within {UNDER_VEHICLE:g} m it is not at the height of the mounting: an edge, or no ground"
 
@@ -110,6 +111,22 @@ def _doubt_about_height(over_plane: Float32) -> str:
     return f"mounting: ground within {_AROUND:g} m lies {where} the road of the given mounting: is its height right?"
 
 
+def _doubt_about_tilt(ground: Float32) -> str:
+    """Where ground (N, 3) in level axes is tilted; empty where it is level, or is not seen all around the sensor."""
+    side = int(2 * _AROUND)
+    cell = np.floor(ground[:, 0] + _AROUND).astype(np.int64) * side + np.floor(ground[:, 1] + _AROUND).astype(np.int64)
+    count = np.bincount(cell, minlength=side * side)
+    x, y, z = (np.bincount(cell, axis, side * side)[count > 0] / count[count > 0] for axis in ground.T)
+    distance = np.hypot(x, y) + 1e-9
+    if len(x) < _FEWEST_CELLS or math.hypot(np.mean(x / distance), np.mean(y / distance)) > _ONE_SIDED:
+        return ""
+    _, *slope = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x, y]), z, rcond=None)[0]
+    tilt = math.degrees(math.atan(math.hypot(*slope)))
+    if tilt < _WRONG_TILT:
+        return ""
+    return f"mounting: ground within {_AROUND:g} m is tilted by {tilt:.0f} degrees against it: are its angles right?"
+
+
 def frame_confidence(
     points: Float32,
     is_ground: NDArray[np.bool_],
@@ -129,8 +146,9 @@ def frame_confidence(
     doubt = f"surface: free ground in {100 * surface:.0f} % of the area around the sensor"
     beside = np.abs(over_plane[near & is_ground[chosen]]) > STEP
     has_step = np.count_nonzero(beside) > max(len(beside) / 2, _FEWEST_BESIDE)
-    given = (
-        "" if mounting.estimated else _doubt_about_height(over_plane[is_ground[chosen] & (distance[chosen] < _AROUND)])
-    )
-    doubts = mounting.doubt, given, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
+    around = (is_ground[chosen] & (distance[chosen] < _AROUND)).nonzero()[0]
+    height = "" if mounting.estimated else _doubt_about_height(over_plane[around])
+    level = Pose(mounting.T_vehicle_sensor.rotation, (0, 0, 0)) @ points[around]
+    tilt = "" if mounting.doubt else _doubt_about_tilt(level[np.abs(level[:, :2]).max(axis=1, initial=0) < _AROUND])
+    doubts = mounting.doubt, height, tilt, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
     return Confidence(mounting=mounting.quality, surface=surface, doubts=tuple(filter(None, doubts)))

@@ -26,6 +26,7 @@ from roadbed.core.variance_cells import VarianceCells
 
 # float32 has steps of more than a centimetre beyond it; 64-bit points in map coordinates are shifted.
 _STEPS_OF_CENTIMETRES_M = 131072.0
+_LATEST_S = 1e11  # stamps beyond it are milli-, micro- or nanoseconds since 1970
 _SIMULTANEOUS_S = 0.02  # between scans of sensors that are triggered together; 0.3 m at 15 m/s
 PER_POINT = ("intensity", "ring", "point_time", "classes")
 # A grid in the ground's grid frame and its moving cells, [y][x]: a mask on the host or on a device.
@@ -102,7 +103,7 @@ class Scan:
                 self._set(name, per_point(values, f"{what}: channel {name}", len(points), as_numbers, 1))
         channels = {name: per_point(v, f"{what}: channel {name}", len(points)) for name, v in self.channels.items()}
         self._set("channels", channels)
-        if self.time is not None and not (isinstance(self.time, Real) and math.isfinite(self.time)):
+        if self.time is not None and not (isinstance(self.time, Real) and abs(self.time) < _LATEST_S):
             raise InputError(f"{what}: time: expected a finite number of seconds, found {self.time}")
         if self.mounts and np.shape(self.channels.get("sensor_index", 0)) != (len(points),):
             raise InputError(f"{what}: mounts: expected a channel sensor_index that says which mount saw each point")

@@ -70,6 +70,12 @@ class Pose:
         pose._inverse = None
         return pose
 
+    def __eq__(self, other: object) -> bool:
+        return self.numbers == other.numbers if isinstance(other, Pose) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.numbers)
+
     @classmethod
     def identity(cls) -> Pose:
         return cls.of_numbers(_IDENTITY)

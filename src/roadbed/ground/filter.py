@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from roadbed.config import Config
 from roadbed.core.closing import Closed, Closing
-from roadbed.core.errors import ConfigError, DeviceError
+from roadbed.core.errors import ConfigError, DeviceError, InputError
 from roadbed.core.frames import GroundFrame, Moving, Scan, check_fields
 from roadbed.core.geometry import Pose
 from roadbed.ground.ego.ego_mask import EgoMask, without
@@ -83,6 +83,8 @@ class GroundFilter(Closing):
 
     def begin(self, scan: Scan, moving: Moving | None = None) -> GroundTask:
         """The same in steps, for a next stage on the same device: `with ground.begin(scan) as task:`."""
+        if moving is not None and not (isinstance(moving, tuple) and len(moving) == 2):
+            raise InputError("moving: expected a grid and its mask, as OccupancyFrame.moving_cells() gives them")
         return GroundTask(self, scan, moving)
 
     def batch(self, scans: Iterable[Scan]) -> Iterator[GroundFrame]:

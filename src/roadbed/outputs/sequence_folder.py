@@ -2,7 +2,7 @@
 """A simulated sequence as a SemanticKITTI-style folder, with its exact truth."""
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,33 +25,34 @@ PARTS = ("velodyne", INDEX_FOLDER, "labels", "truth", "poses.txt", "times.txt", 
 
 def record_sequence(
     sequence: SimulatedSequence, out: OutputFolder, reach: float = 30.0, spacing: float = 0.2
-) -> Iterator[Scan]:
-    """Write velodyne/, labels/, truth/, then poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
+) -> Generator[Scan]:
+    """Write velodyne/, labels/, truth/, poses.txt, times.txt, objects.jsonl and rig.yaml; yields scans as written.
 
-    Truth layers cover `reach` metres around the vehicle on world axes. With an unknown mounting the
-    rig is written into truth/.
+    Closed before its end, it has written a shorter sequence. Truth layers cover `reach` metres around the vehicle on
+    world axes. With an unknown mounting the rig is written into truth/.
     """
     if not (reach > 0 and spacing > 0 and reach / spacing <= 5000):
         raise InputError(f"truth layers: reach {reach} m at {spacing} m: expected positive numbers, at most 5000 cells")
-    poses: list[Pose] = []
-    times: list[float] = []
-    boxes: list[dict[str, Any]] = []
-    for index in range(len(sequence)):
-        scan, truth = sequence.frame(index)
-        write_scan(out, scan)
-        write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
-        poses.append(scan.T_world_sensor or Pose.identity())
-        times.append(truth.time)
-        boxes.append({"frame": len(boxes), "objects": list(truth.annotations())})
-        yield scan
-    if sequence.odometry is not None:
-        _write_lines(
-            out.file("poses.txt"), (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
-        )
-    _write_lines(out.file("times.txt"), (f"{time:.6f}" for time in times))
-    _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
     rig = yaml.safe_dump(sequence.rig.model_dump(mode="json"), sort_keys=False)
     write_file(out.file(*(() if sequence.mounting_known else ("truth",)), RIG_FILE), rig)
+    times = out.file("times.txt")  # of all frames at first, so that the folder of a killed run is refused
+    _write_lines(times, (f"{sequence.time(index):.6f}" for index in range(len(sequence))))
+    poses: list[Pose] = []
+    boxes: list[dict[str, Any]] = []
+    try:
+        for index in range(len(sequence)):
+            scan, truth = sequence.frame(index)
+            write_truth(out.file("truth", f"{scan.name}.npz"), truth, reach, spacing)
+            write_scan(out, scan)
+            poses.append(scan.T_world_sensor or Pose.identity())
+            boxes.append({"frame": len(boxes), "objects": list(truth.annotations())})
+            yield scan
+    finally:  # what was written before an end is whole
+        _write_lines(out.file("objects.jsonl"), (json.dumps(entry) for entry in boxes))
+        if sequence.odometry is not None:
+            rows = (" ".join(repr(float(v)) for v in pose.matrix[:3].ravel()) for pose in poses)
+            _write_lines(out.file("poses.txt"), rows)
+        _write_lines(times, (f"{sequence.time(index):.6f}" for index in range(len(poses))))
 
 
 def write_scan(out: OutputFolder, scan: Scan) -> None:

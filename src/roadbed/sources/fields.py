@@ -71,6 +71,11 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
     )
 
 
+def unit_of_clock(value: float) -> float:
+    """Seconds per unit of a clock with this value: nanoseconds, microseconds or milliseconds since an epoch, or 1."""
+    return next((unit for limit, unit in _CLOCK_UNITS_S if value > limit), 1.0)
+
+
 def on_mounts(scan: Scan, mounts: tuple[SensorMount, ...]) -> Scan:
     """The merged scan of these sensors; unchanged where its field sensor_index does not count them."""
     index = scan.channels["sensor_index"]
@@ -95,7 +100,7 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
     last = float(values[known].max())
     unit = 1e-9
     if values.dtype.kind == "f":
-        unit = next((unit for limit, unit in _CLOCK_UNITS_S if last > limit), 1.0)
+        unit = unit_of_clock(last)
     if last * unit <= _LONGEST_SWEEP_S:
         if float(values[known].min()) * unit < -_LONGEST_SWEEP_S:
             return None

@@ -15,6 +15,7 @@ from roadbed.core.errors import InputError, errors_at
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, interpolate
 from roadbed.io.files import read_text
+from roadbed.sources.fields import unit_of_clock
 from roadbed.sources.pose_check import PoseCheck
 
 # Limits of interpolation between poses, and of extrapolation beyond the ends (two sweeps).
@@ -92,10 +93,10 @@ def make_trajectory(poses: list[Pose], times: list[float], where: str) -> Trajec
 
 
 def read_poses(path: str | Path) -> Trajectory:
-    """A file of KITTI rows (12 numbers) or TUM lines (t x y z qx qy qz qw); `#` starts a comment."""
+    """KITTI rows (12 numbers) or TUM lines (t x y z qx qy qz qw, t as for `read_times`); `#` starts a comment."""
     path = Path(path)
     table = read_table(path, (12, 8), "12 (KITTI 3x4 row) or 8 (TUM: t x y z qx qy qz qw)")
-    times = None if table.shape[1] == 12 else table[:, 0]
+    times = None if table.shape[1] == 12 else table[:, 0] * unit_of_clock(table[-1, 0])
     if times is not None and np.any(np.diff(times) <= 0):
         line = int(np.argmax(np.diff(times) <= 0)) + 2
         raise InputError(f"{path}: row {line}: time: found {times[line - 1]:.6f}, expected later than the row before")
@@ -117,12 +118,12 @@ def given_poses(options: Mapping[str, Any], scans: Sized) -> Trajectory | None:
 
 
 def read_times(path: str | Path, scans: int) -> Float64:
-    """One time in seconds per scan, as in KITTI's times.txt."""
+    """One time per scan, as in KITTI's times.txt, in seconds, or in a smaller unit since an epoch."""
     path = Path(path)
     times = read_table(path, (1,), "1 (seconds)")[:, 0]
     if len(times) != scans:
         raise InputError(f"{path}: times: found {len(times)}, expected {scans} (one per scan)")
-    return times
+    return times * unit_of_clock(times[-1])
 
 
 def read_table(path: Path, widths: tuple[int, ...], expected: str) -> Float64:
