@@ -47,7 +47,8 @@ STEEPEST_LEVEL = _F(1.3)  # rise between levels per m of distance up to which bo
 NO_LEVEL = _F(-1e9)  # m, of a node without points
 ISOLATED_RADIUS = _F(1)  # m
 ISOLATED_ALIKE_RADIUS = _F(0.4)  # m; farther away a steep slope is as low as a stray below it
-ISOLATED_WIDE_RADIUS = _F(0.6)  # m; no other at its height within it: the stray shows that a scan has strays
+ISOLATED_WIDE_RADIUS = _F(0.6)  # m; next to no other at its height within it: the stray shows that a scan has strays
+ISOLATED_WIDE_SHARE = _F(0.01)  # returns within it per return on the surface above, up to which there is next to none
 ISOLATED_ALIKE, ISOLATED_ALIKE_SLOPE = _F(0.2), _F(0.1)  # m, and m per m aside, within which heights are alike
 ISOLATED_ABOVE, ISOLATED_ABOVE_SLOPE = _F(0.2), _F(0.3)  # m, and m per m aside, from which a return lies above
 ISOLATED_LAYER, ISOLATED_LAYERS = _F(0.2), 20  # m; returns in two neighbouring layers lie on one surface
@@ -62,7 +63,7 @@ RAY_DEPTH, RAY_NODES = _F(0.1), 40  # m below a level at which a ray passed belo
 THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_LONE or more
 FEWEST_STRAYS, STRAY_SHARE = 2, _F(5e-4)  # such returns, and their share of a scan; with fewer no return is isolated
 SAMPLE_BLOCK, SAMPLE_BLOCKS = 8, 8  # nodes along a block; of so many blocks one shows whether a scan has strays
-SMALL_SCAN = 20_000  # points; a smaller scan is its own sample
+SMALL_SCAN = 30_000  # points; a smaller scan is its own sample
 LOW_ISOLATED_DEPTH = 0.2  # m below the finished surface at which an isolated return is no ground
 
 # Marks of points, as bits.

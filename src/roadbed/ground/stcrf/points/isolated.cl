@@ -103,7 +103,7 @@ FUNCTION int is_slope(GLOBAL const float *levels, int row, int column) {
 
 #define NOT_ALONE 0
 #define ALONE 1  // below a surface
-#define UNDER_SURFACE 2  // below a thin one, with no other at its height
+#define UNDER_SURFACE 2  // below a thin one, with next to no other at its height
 #define LONE 3  // next to none are at its height, but no surface lies above it either
 
 #if LANES > 1
@@ -134,7 +134,8 @@ FUNCTION int judge_isolated(LOCAL const int *around, float most_alike) {
     float allowed = fmax(ISOLATED_SHARE * (float)on_surface, on_surface >= ISOLATED_LONE ? 1.0f : 0.0f);
     if (on_surface < ISOLATED_FEWEST || (float)alike > allowed) return alike <= 1 ? LONE : NOT_ALONE;
     int thin = on_surface >= ISOLATED_LONE && (float)on_surface > THIN_SURFACE * (float)total;
-    return thin && around[WIDE] == 0 ? UNDER_SURFACE : ALONE;
+    int next_to_none = (float)around[WIDE] <= ISOLATED_WIDE_SHARE * (float)on_surface;
+    return thin && next_to_none ? UNDER_SURFACE : ALONE;
 }
 
 // Counts what lies around a return; every lane takes some of the points. A return with more than `most_alike` at its
@@ -164,17 +165,22 @@ FUNCTION void count_around(float4 p, int row, int column, int reach, float most_
     }
 }
 
-// Whether the ray from the sensor to a return of a node passed below the level of another one with a band.
+// Whether the ray from the sensor to a return of a node passed below ground: below the level of a node with a band, which
+// is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
 FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels, float4 p, int row, int column) {
     float x = p.x + ((float)column + 0.5f) * SPACING, y = p.y + ((float)row + 0.5f) * SPACING;
     float east = frame->translation[0] - x, north = frame->translation[1] - y, up = frame->translation[2] - p.z;
-    float far = fmax(fabs(east), fabs(north)) / SPACING;
-    for (int i = 1; i < min(RAY_NODES, (int)far); ++i) {
-        float part = (float)i / far, there_x = (x + east * part) / SPACING, there_y = (y + north * part) / SPACING;
+    float far = fmax(fabs(east), fabs(north)) / SPACING, nearer = NO_LEVEL;
+    int steps = (int)fmin((float)RAY_NODES, far);
+    for (int i = 1; i < steps; ++i) {  // away from the sensor
+        float part = (float)(steps - i) / far, there_x = (x + east * part) / SPACING, there_y = (y + north * part) / SPACING;
         if (!(there_x >= 0.0f && there_y >= 0.0f && there_x < (float)COLUMNS && there_y < (float)ROWS)) continue;
         GLOBAL const float *node = levels + 2 * ((int)there_y * COLUMNS + (int)there_x);
-        float over = node[0] - (p.z + up * part);
-        if (over > RAY_DEPTH && over < ISOLATED_DEEPEST && node[0] < frame->translation[2] && node[1] != ALL_POINTS) return 1;
+        float here = node[1] != ALL_POINTS ? node[0] : NO_LEVEL, over = here - (p.z + up * part);
+        float rise = (here - nearer) / SPACING;
+        nearer = here;
+        int is_ground = here < frame->translation[2] || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
+        if (is_ground && over > RAY_DEPTH && over < ISOLATED_DEEPEST) return 1;
     }
     return 0;
 }

@@ -136,8 +136,8 @@ NOT_ALONE, ALONE, UNDER_SURFACE, LONE = 0, 1, 2, 3
 
 @merged()
 def _judge(alike, wide, layers):
-    """Whether a return with `alike` others at its height is alone below a surface; and with none of the `wide` ones
-    below a thin surface. LONE: next to none are at its height, but no surface lies above it either."""
+    """Whether a return with `alike` others at its height is alone below a surface; and with next to none of the `wide`
+    ones below a thin surface. LONE: next to none are at its height, but no surface lies above it either."""
     most = total = 0
     for layer in range(model.ISOLATED_LAYERS - 1):
         most = max(most, layers[layer] + layers[layer + 1])
@@ -153,13 +153,12 @@ def _judge(alike, wide, layers):
     if surface < model.ISOLATED_FEWEST or F(alike) > allowed:
         return LONE if alike <= 1 else NOT_ALONE
     thin = surface >= model.ISOLATED_LONE and F(surface) > model.THIN_SURFACE * F(total)
-    return UNDER_SURFACE if thin and wide == 0 else ALONE
+    return UNDER_SURFACE if thin and F(wide) <= model.ISOLATED_WIDE_SHARE * F(surface) else ALONE
 
 
 @merged()
-def _compare(k, points, row, column, shape, reach, marks, codes, layers):
-    """Point k with the returns around it: see `_judge`. Without `marks` only UNDER_SURFACE counts, which another return
-    at its height rules out."""
+def _compare(k, points, row, column, shape, reach, codes, layers):
+    """Point k with the returns around it: see `_judge`."""
     start, xs, ys, zs, spacing = points.start, points.x, points.y, points.z, shape.spacing
     top, bottom = max(row - reach, 0), min(row + reach + 1, shape.rows)
     left, right = max(column - reach, 0), min(column + reach + 1, shape.columns)
@@ -189,29 +188,31 @@ def _compare(k, points, row, column, shape, reach, marks, codes, layers):
                 store(codes, 0, compress(above, to_int32(d * (F(1) / model.ISOLATED_LAYER))))
                 for i in range(count_true(above)):
                     layers[U(min(codes[i], model.ISOLATED_LAYERS - 1))] += 1
-            if F(alike) > most or (wide > 0 and not marks):
+            if F(alike) > most:
                 return NOT_ALONE
     return _judge(alike, wide, layers)
 
 
 @merged()
 def _passed_below(x, y, z, origin, level, lowest, shape):
-    """Whether the ray from the sensor at `origin` to a return passed below the level of a node with a band."""
+    """Whether the ray from the sensor at `origin` to a return passed below ground: below the level of a node with a
+    band, which is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
+    """
     east, north, up = origin[0] - x, origin[1] - y, origin[2] - z
     far = max(abs(east), abs(north)) / shape.spacing
-    for i in range(1, min(model.RAY_NODES, np.int64(far))):
-        part = F(i) / far
+    steps, nearer = np.int64(min(F(model.RAY_NODES), far)), model.NO_LEVEL
+    for i in range(1, steps):  # away from the sensor
+        part = F(steps - i) / far
         column, row = (x + east * part) / shape.spacing, (y + north * part) / shape.spacing
-        if column >= F(0) and row >= F(0) and column < F(shape.columns) and row < F(shape.rows):
-            c = np.int64(row) * shape.columns + np.int64(column)
-            over = level[c] - (z + up * part)
-            if (
-                over > model.RAY_DEPTH
-                and over < model.ISOLATED_DEEPEST
-                and level[c] < origin[2]
-                and lowest[c] != model.NO_LEVEL
-            ):
-                return True
+        if column < F(0) or row < F(0) or column >= F(shape.columns) or row >= F(shape.rows):
+            continue
+        c = np.int64(row) * shape.columns + np.int64(column)
+        here = level[c] if lowest[c] != model.NO_LEVEL else model.NO_LEVEL
+        over, rise = here - (z + up * part), (here - nearer) / shape.spacing
+        nearer = here
+        is_ground = here < origin[2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
+        if is_ground and over > model.RAY_DEPTH and over < model.ISOLATED_DEEPEST:
+            return True
     return False
 
 
@@ -238,7 +239,7 @@ def _look(first_active, last_active, points, shape, reach, marks, origin, room, 
             limit = _highest_level(level, row, column, shape, around) - model.LEVEL_DEPTH
         for k in range(U(start[c]), U(start[c + 1]) if lowest[c] < limit else U(0)):
             if z[k] < limit:
-                found = _compare(k, points, row, column, shape, around, marks, codes, layers)
+                found = _compare(k, points, row, column, shape, around, codes, layers)
                 seen[0] += found == UNDER_SURFACE
                 if found == LONE:
                     x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
