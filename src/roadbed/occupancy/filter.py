@@ -226,8 +226,8 @@ class OccupancyFilter(Closing):
             return given
         T_grid_points = given.T_ground_grid.inverse() @ given.T_ground_sensor
         tracks = self._tracker.known
-        if self._last is not None:  # what it did not see is not where it is expected, or is another object by now
-            tracks = tracks[tracks["seen"] == self._last.time]
+        if self._last is not None:  # what was seen once may be no object, and what it did not see is elsewhere by now
+            tracks = tracks[(tracks["seen"] == self._last.time) & (tracks["born"] < self._last.time)]
         movers = movers_at(given.time, tracks, T_grid_points)
         return replace(given, point_time=np.asarray(to_host(point_time), np.float32), movers=movers)
 
