@@ -297,6 +297,9 @@ def test_times_of_points_of_a_merged_scan_count_from_its_time():
     )
     merged = Scan.merged([one, other])
     np.testing.assert_allclose(merged.time + merged.point_time, [7, 7.1, 7.2, 7.05, 7.15, 7.25])
+    done = [replace(scan, point_time=None, channels={"deskewed_time": scan.point_time}) for scan in (one, other)]
+    times = Scan.merged(done).channels["deskewed_time"]  # of movers, which deskewing leaves where they were
+    np.testing.assert_allclose(merged.time + times, [7, 7.1, 7.2, 7.05, 7.15, 7.25])
 
 
 def moving_sensors(**more):

@@ -46,13 +46,14 @@ def test_a_run_has_the_figures_of_the_evaluation(monkeypatch):
 
     def evaluate(source, config):
         assert config == Config(seed=3)
-        assert source.location == f"{SCENES['short']}&seed=3&losses=off"
+        assert source.location == f"{SCENES['short']}&seed=3&losses=off&distortion=on"
+        assert source[1].point_time is None  # the sensor's own motion is undone, as in a run from the command line
         found.update(evaluate_occupancy(source, config))
         return dict(found)
 
     monkeypatch.setattr(occupancy_scenes, "evaluate_occupancy", evaluate)
     monkeypatch.setitem(SCENES, "short", "sim:city?sensor=vlp16&frames=20")
-    (run,) = run_rows(["short"], [3], options=["losses=off"])
+    (run,) = run_rows(["short"], [3], options=["losses=off", "distortion=on"])
     movers = [mover for mover in found["movers"] if mover["visible_frames"]]
     errors = [mover["error_percent"] for mover in movers if mover["error_percent"] is not None]
     assert run["movers"] == len(movers) > 3

@@ -3,10 +3,12 @@
 
 from dataclasses import replace
 
+import numba
 import numpy as np
 import pytest
 
 import roadbed
+from benchmarks.indoor import room
 from benchmarks.maps import Cloud, f1, las_files, merged_scans
 from roadbed import Config, GroundFilter, Label, Pipeline, Scan
 from roadbed.core.errors import InputError
@@ -158,6 +160,29 @@ def test_a_given_origin_or_mounting_is_believed(ground, cloud):
     assert ground(Scan(near, T_vehicle_sensor=Pose.from_euler(z=1.8))).has_origin
     assert ground(Scan(near, T_world_sensor=Pose.identity(), time=0.0)).has_origin
     assert GroundFilter(Config().with_changes(ground={"mounting": {"height": 1.8}}))(near).has_origin
+
+
+@pytest.mark.parametrize("kind", ["road", "table", "cloud"])
+def test_frames_do_not_depend_on_when_doubts_are_looked_for(cloud, kind):
+    """On several threads a frame is computed meanwhile, and again where they change the mounting or the origin."""
+    points = {
+        "road": lambda: roadbed.open("sim:city?sensor=hdl32e&frames=1&seed=31")[0].points,
+        "table": lambda: room("vlp16", (12, 15), 0.85, (3.0, 1.6)).scan.points,
+        "cloud": lambda: cloud[0] - np.float32([100, 100, terrain(100, 100) + 1.8]),
+    }[kind]()
+    frames, before = [], numba.get_num_threads()
+    try:
+        for threads in (1, min(2, numba.config.NUMBA_NUM_THREADS)):
+            numba.set_num_threads(threads)
+            frames.append(GroundFilter()(points))
+    finally:
+        numba.set_num_threads(before)
+    one, two = frames
+    assert (one.has_origin, one.mounting.table > 0) == (kind != "cloud", kind == "table")
+    for layer in ("label", "height_above_ground", "elevation", "variance"):
+        np.testing.assert_array_equal(getattr(one, layer), getattr(two, layer))
+    assert (one.diagnostics, one.mounting.doubt) == (two.diagnostics, two.mounting.doubt)
+    np.testing.assert_array_equal(one.mounting.T_vehicle_sensor.matrix, two.mounting.T_vehicle_sensor.matrix)
 
 
 def test_the_occupancy_is_left_out_and_goes_on_after_the_cloud(cloud):

@@ -9,7 +9,7 @@ from roadbed.config import Config
 from roadbed.core.frames import Label, Scan
 from roadbed.core.geometry import Pose
 from roadbed.ground.ego.ego_mask import ACROSS, ALONG, PER_METRE, EgoMask
-from roadbed.ground.ego.ego_mask_cpu import copy_without, count_scan, mark_inside
+from roadbed.ground.ego.ego_mask_cpu import copy_without, mark_inside
 from roadbed.runtime.cpu_backend import CpuBackend
 
 MOUNT = Pose.from_euler(z=1.7)
@@ -56,20 +56,35 @@ def test_points_in_a_box_are_marked_and_left_out():
     np.testing.assert_array_equal(left, np.where(inside[:, None], np.nan, points))
 
 
-def test_looks_fade_and_say_when_other_cells_stay():
-    rng, seen, stays = np.random.default_rng(6), np.zeros((60, 36)), np.zeros((60, 36), bool)
-    expected, before, changes = seen.copy(), stays.copy(), []
-    for k in range(40):
-        occupied = rng.random(seen.shape) < 0.3 if k < 20 else np.zeros(seen.shape, bool)
-        changed = count_scan(seen, occupied, 0.9, 2.5, stays)
-        expected = expected * 0.9 + occupied
-        np.testing.assert_array_equal(seen, expected)
-        np.testing.assert_array_equal(stays, expected >= 2.5)
-        assert changed == (stays != before).any()
-        before = stays.copy()
-        changes.append(changed)
-    assert any(changes)
-    assert not all(changes)
+def parked(rng, y=-1.7):
+    """Cars parked along the whole way, 1 m apart: at any place beside the vehicle there is one in most scans."""
+    rears = np.arange(-20, 60, 5.3) + rng.uniform(0, 0.3)
+    return np.array([[x + along, y, z] for x in rears for along in np.arange(0, 4.3, 0.1) for z in (0.4, 0.8)])
+
+
+@pytest.mark.parametrize("step", [0.1, 0.8, 2.4])
+def test_parked_cars_are_not_the_own_body(step):
+    """Were they, the road between them and the vehicle would be unknown."""
+    rng = np.random.default_rng(5)
+    row = parked(rng)
+    beside = row[(row[:, 0] > 1.0) & (row[:, 0] < 6.0)] - (2.2, 0, 0)  # one car, from 1 m behind to 3 m ahead
+    for things in (row, beside, np.vstack([row, parked(rng, 1.7)])):
+        own, count = EgoMask(Config().vehicle, CpuBackend()), round(24 / step)
+        for scan in scans(road(rng, [things]), count=count, step=step, body=np.zeros((0, 3))):
+            own.update(scan, MOUNT)
+            assert own.box is None
+
+
+def test_a_body_that_is_no_longer_there_is_forgotten():
+    rng = np.random.default_rng(6)
+    own = EgoMask(Config().vehicle, CpuBackend())
+    world = road(rng)[::20]
+    for scan in scans(world, count=100, step=1.0):
+        own.update(scan, MOUNT)
+    assert own.box is not None
+    for scan in scans(world, count=40, step=-1.0, body=np.zeros((0, 3))):
+        own.update(scan, MOUNT)
+    assert own.box is None
 
 
 def test_what_travels_along_is_found_and_walls_and_posts_are_not():
@@ -117,7 +132,7 @@ def test_the_own_body_is_no_obstacle():
     for found in (True, False):
         config = Config().with_changes(vehicle={"find_body": found}, occupancy={"grid": {"length": 20, "width": 20}})
         pipeline = roadbed.Pipeline(config)
-        for scan in scans(road(rng), count=12):
+        for scan in scans(road(rng), count=20):
             frame = pipeline(scan).occupancy
         x, y = frame.grid.mesh()
         x = x - scan.T_world_sensor.translation[0]

@@ -9,7 +9,7 @@ import numba
 import numpy as np
 import pytest
 
-from roadbed.kernels.parallel import parallel_for, parallel_invoke, parallel_region
+from roadbed.kernels.parallel import parallel_begin, parallel_for, parallel_invoke, parallel_region
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -113,6 +113,34 @@ def test_a_phase_begins_when_all_parts_of_the_one_before_are_done(threads, parts
             values = np.zeros((8, parts), np.int64)
             parallel_region(add_rows, 8, values)
             assert (values == np.array(expected)[:, None]).all()
+
+
+def test_a_call_begins_in_another_thread_and_is_made_once(threads):
+    numba.set_num_threads(threads)
+    begun, seen = threading.Event(), []
+
+    def call():
+        seen.append(threading.get_ident())
+        begun.set()
+        return 7
+
+    found = parallel_begin(call)
+    if threads > 1:
+        assert begun.wait(timeout=300)
+    assert found() == 7
+    assert len(seen) == 1
+    assert (seen[0] != threading.get_ident()) == (threads > 1)
+
+
+def test_a_call_that_no_thread_has_begun_is_made_by_the_one_that_waits(threads):
+    numba.set_num_threads(1)
+    seen = []
+    found = parallel_begin(lambda: seen.append(threading.get_ident()))
+    assert not seen
+    found()
+    assert seen == [threading.get_ident()]
+    with pytest.raises(ArithmeticError, match="wrong"):
+        parallel_begin(lambda: (_ for _ in ()).throw(ArithmeticError("wrong")))()
 
 
 def test_alone_no_other_thread_is_woken(threads):

@@ -10,8 +10,10 @@ from roadbed.config import Config
 from roadbed.core.device_arrays import DeviceArray
 from roadbed.core.errors import DeviceError, InputError
 from roadbed.core.geometry import Grid
+from roadbed.core.tracked_objects import TRACK
 from roadbed.occupancy.engine import OccupancyInput
 from roadbed.occupancy.observation import model
+from roadbed.occupancy.observation.movers import movers_at
 from roadbed.occupancy.observation.observe import Observer
 from roadbed.occupancy.observation.observe_device import ObserveDevice
 from roadbed.occupancy.observation.program import RAY_GROUP, RAY_STRIP
@@ -80,6 +82,27 @@ def test_points_of_the_ego_vehicle_are_left_out(observer):
     scan, ground = segmented("vlp16", 2)[0]
     own = np.arange(len(scan)) % 3 == 0
     assert_same(observer, looked_at(scan, replace(ground, ego_mask=own)))
+
+
+def test_no_cell_differs_where_points_are_moved_with_their_object(observer):
+    """Two objects that overlap, and points on the device as well as on the host."""
+    scan, ground = segmented("vlp16", 2)[0]
+    given = looked_at(scan, ground, yaw=0.3)
+    tracks = np.zeros(2, TRACK)
+    tracks["x"], tracks["y"], tracks["heading"] = given.sensors[0].origin[0] + 5.0, given.sensors[0].origin[1], 0.7
+    tracks["x"][1] += 4.0
+    tracks["length"], tracks["width"], tracks["state"][:, 2:4] = 10.0, 8.0, ((15.0, -4.0), (-9.0, 2.0))
+    times = np.random.default_rng(0).uniform(-0.05, 0.05, len(scan)).astype(np.float32)
+    movers = movers_at(0.0, tracks, given.T_ground_grid.inverse() @ given.T_ground_sensor)
+    moved = replace(given, point_time=times, movers=movers)
+    assert assert_same(observer, moved) > 3000
+    differs = np.count_nonzero(Observer(SMALL)(moved).surface != Observer(SMALL)(given).surface)
+    assert differs > 100
+    assert_same(observer, given)  # the next scan has no times
+    points = DeviceArray(observer.backend.upload(scan.points), count=len(scan))
+    resident = observed(observer, replace(moved, points=points))
+    found = observer.backend.download(resident.probability, 0, given.grid.size)
+    np.testing.assert_array_equal(found, Observer(SMALL)(moved).probability.ravel())
 
 
 def test_what_is_already_on_the_device_is_read_there(observer):

@@ -19,6 +19,7 @@ from roadbed.simulate.sensors import load_rig
 from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.terrain import Terrain
 from roadbed.simulate.world import Scene
+from roadbed.sources.odometry import Deskewed
 from roadbed.sources.simulator import SimulatorSource
 
 
@@ -173,6 +174,16 @@ def test_distortion_is_undone_by_the_point_times() -> None:
         corrected[index] = poses[lag].rotation @ scan.points[index] + poses[lag].translation
     assert np.linalg.norm(corrected - truth.points_world, axis=1)[still].max() < 0.02
     assert roadbed.open("sim:highway?sensor=vlp16&frames=3")[2].point_time is None
+
+
+def test_a_scan_is_cast_once_for_its_points_and_its_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where deskewing reads the next scan before the truth of this one is asked for."""
+    source, cast = roadbed.open("sim:city?sensor=vlp16&frames=4"), []
+    frame = SimulatedSequence.frame
+    monkeypatch.setattr(SimulatedSequence, "frame", lambda self, index: cast.append(index) or frame(self, index))
+    for index, _ in enumerate(Deskewed(source)):
+        source.truth(index)
+    assert cast == [0, 1, 2, 3]
 
 
 def test_exact_odometry_and_drift() -> None:

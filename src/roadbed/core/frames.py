@@ -19,7 +19,7 @@ from roadbed.core.device_arrays import DeviceArray, DeviceGround, lies_on_device
 from roadbed.core.display import Drawable
 from roadbed.core.errors import ConfigError, InputError
 from roadbed.core.geometry import Float32, Grid, Pose
-from roadbed.core.point_arrays import as_numbers, as_pose, map_shift, near_origin, per_point, selection
+from roadbed.core.point_arrays import DESKEWED_TIME, as_numbers, as_pose, map_shift, near_origin, per_point, selection
 from roadbed.core.tracked_objects import TrackedObject
 from roadbed.core.traversability import Traversability, TraversabilityLimits, traversability
 from roadbed.core.variance_cells import VarianceCells
@@ -204,8 +204,9 @@ class Scan:
     def _channels_since(self, time: float | None) -> dict[str, NDArray]:
         """All channels; times of points relative to `time`, where both are known."""
         channels = self.all_channels()
-        if self.point_time is not None and self.time is not None and time is not None and time != self.time:
-            channels["point_time"] = self.point_time + (self.time - time)
+        if self.time is not None and time is not None and time != self.time:
+            for name in channels.keys() & {"point_time", DESKEWED_TIME}:
+                channels[name] = channels[name] + (self.time - time)
         return channels
 
     def split(self) -> list[tuple[SensorMount, NDArray[np.int64]]]:

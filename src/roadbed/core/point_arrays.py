@@ -13,6 +13,7 @@ from roadbed.core.device_arrays import lies_on_device
 from roadbed.core.errors import InputError
 from roadbed.core.geometry import FARTHEST_M, Pose
 
+DESKEWED_TIME = "deskewed_time"  # the channel of times that deskewing has undone; movers are still where they were then
 _LARGEST_WHOLE = 2.0**24  # float32 has every whole number up to it
 
 

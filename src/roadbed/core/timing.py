@@ -5,7 +5,7 @@ from time import perf_counter
 
 
 class timed:
-    """`with timed(timings, "phase"):` stores the seconds of the block. A class: a generator costs several times as
+    """`with timed(timings, "phase"):` adds the seconds of the block. A class: a generator costs several times as
     much, and frames have many phases."""
 
     __slots__ = ("_begin", "_phase", "_timings")
@@ -18,4 +18,4 @@ class timed:
 
     def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
-            self._timings[self._phase] = perf_counter() - self._begin
+            self._timings[self._phase] = self._timings.get(self._phase, 0.0) + perf_counter() - self._begin

@@ -9,13 +9,14 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 import numba
 
 from roadbed.kernels.tasks import ABANDONED, new_task_counters
 
 most_threads = 4  # with more, kernels of a millisecond wait for each other: an occupancy step on 16 cores takes longer
+T = TypeVar("T")
 _SHARES = 4  # ranges per thread, so that other threads can take over the ranges of a slow one
 
 
@@ -85,6 +86,23 @@ def parallel_invoke(calls: Sequence[Callable[[], None]]) -> None:
             _in_invoke.active = False
 
     _in_threads(work, threads)
+
+
+def parallel_begin(call: Callable[..., T], *arguments: Any) -> Callable[[], T]:
+    """Begin a call in another thread; the result waits for it, or makes the call where no thread was free for it."""
+    found: list[T] = []
+    job = _Job(lambda: found.append(call(*arguments)))
+    if thread_count() > 1 and not _in_invoke.active:
+        _pool.submit(job)
+
+    def result() -> T:
+        job.run()
+        failure = job.finish()
+        if failure is not None:
+            raise failure
+        return found[0]
+
+    return result
 
 
 class _InInvoke(threading.local):

@@ -18,6 +18,7 @@ from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
 from roadbed.core.geometry import Float32, Float64, Grid, Pose
 from roadbed.occupancy.observation.model import NO_SENSOR
+from roadbed.occupancy.observation.movers import NO_MOVERS
 
 _NO_TURN, _NO_SHIFT = np.eye(2), (0.0, 0.0)
 _NO_TURN.flags.writeable = False  # shared by all motions
@@ -99,6 +100,8 @@ class OccupancyInput:
     sensor_index: NDArray[np.uint8] | None = (
         None  # (N,) the sensor of each point that lies on a device; None: there is one
     )
+    point_time: Any = None  # (N,) float32 s relative to `time`; used for movers alone
+    movers: NDArray[np.void] = field(default_factory=lambda: NO_MOVERS)  # MOVER records, not at rest while it was seen
 
     @classmethod
     def of(

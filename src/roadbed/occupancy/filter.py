@@ -14,9 +14,11 @@ import numpy as np
 
 from roadbed.config import Config
 from roadbed.core.closing import Closed, Closing
+from roadbed.core.device_arrays import to_host
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Mounting, Moving, OccupancyFrame, Scan, SensorMount, check_fields
 from roadbed.core.geometry import Pose
+from roadbed.core.point_arrays import DESKEWED_TIME
 from roadbed.core.timeline import Link, Moment, Timeline
 from roadbed.core.timing import timed
 from roadbed.core.tracked_objects import NO_TRACKS, TrackedObjects, Tracks
@@ -28,6 +30,7 @@ from roadbed.occupancy.objects.arrays import NO_CLUSTERS, CellGrid, MovingLayers
 from roadbed.occupancy.objects.hidden_cpu import withdraw_free
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
+from roadbed.occupancy.observation.movers import movers_at
 from roadbed.occupancy.placement import GridPlace, GridPlacement
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend, refuse_after_fork
@@ -171,6 +174,7 @@ class OccupancyFilter(Closing):
                 self._tracker.move(place.T_before_now)
             when = (prepared.time, prepared.dt, place.ego_velocity)
             given = OccupancyInput.of(scan, ground, place.grid, place.T_ground_grid, *when, self.backend)
+            given = self._with_movers(given, scan.channels.get(DESKEWED_TIME))
         self._engine.begin(given)
         return partial(self._finish, ground, given, place, diagnostics, timings)
 
@@ -187,7 +191,8 @@ class OccupancyFilter(Closing):
             share = round(100 * output.mass_without_particles)
             diagnostics.append(f"{share} % of the dynamic mass found no particle: raise occupancy.filter.particles")
         with timed(timings, "objects"):
-            tracks = self._track(given, output) if "objects" in self._fields else NO_TRACKS
+            tracked = "objects" in self._fields or given.point_time is not None
+            tracks = self._track(given, output) if tracked else NO_TRACKS
         with timed(timings, "download"):  # what is not asked for stays on the device, and is empty here
             layers = _EMPTY_LAYERS | {name: getattr(output, name) for name in self._names}
         if len(tracks) and "masses" in self._fields:
@@ -214,6 +219,17 @@ class OccupancyFilter(Closing):
                 return None
             grid, mask = last.moving_cells()
             return grid, mask if last.device is None or mask is not last.moving else last.device
+
+    def _with_movers(self, given: OccupancyInput, point_time: Any) -> OccupancyInput:
+        """With the times that deskewing has undone, and the objects of the last frame, whose points move on to now."""
+        if point_time is None:
+            return given
+        T_grid_points = given.T_ground_grid.inverse() @ given.T_ground_sensor
+        tracks = self._tracker.known
+        if self._last is not None:  # what it did not see is not where it is expected, or is another object by now
+            tracks = tracks[tracks["seen"] == self._last.time]
+        movers = movers_at(given.time, tracks, T_grid_points)
+        return replace(given, point_time=np.asarray(to_host(point_time), np.float32), movers=movers)
 
     def _track(self, given: OccupancyInput, output: OccupancyOutput) -> Tracks:
         """The moving objects; without moving cells nothing is downloaded."""

@@ -10,9 +10,9 @@ from roadbed.core.device_arrays import lies_on_device
 from roadbed.core.errors import needs_extra
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose, rotation_of, rotation_vector
+from roadbed.core.point_arrays import DESKEWED_TIME
 
 _LONGEST_S = 2.0  # largest time between scans whose poses give a velocity
-_DONE = "deskewed_time"  # the channel that keeps the point times; no reader takes it for times to deskew by
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +65,8 @@ def deskew(scan: Scan, motion: Motion | None) -> Scan:
         points = along + (points - along) * xp.cos(angle) + xp.cross(axis, points) * xp.sin(angle)
     bend = np.cross(motion.turn_rate, motion.velocity) / 2  # on an arc the direction turns along the path
     points = points + seconds[:, None] * (xp.asarray(motion.velocity) + seconds[:, None] * xp.asarray(bend))
-    channels = {**scan.channels, _DONE: scan.point_time} if _DONE not in scan.channels else scan.channels
+    # No reader takes this channel for times to deskew by.
+    channels = {**scan.channels, DESKEWED_TIME: scan.channels.get(DESKEWED_TIME, scan.point_time)}
     return replace(scan, points=points.astype(xp.float32), point_time=None, channels=channels)
 
 

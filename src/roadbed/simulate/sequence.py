@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roadbed.core.errors import ConfigError
 from roadbed.core.frames import Scan
@@ -96,7 +97,8 @@ class SimulatedSequence:
         T_world_sensor = T_world_vehicle @ T_vehicle_sensor
         sweep = self._cast(sensor, number, index, instant, T_world_vehicle)
         measured = None if self.odometry is None else self._measured_poses[index] @ T_vehicle_sensor
-        truth = self._truth(sweep, instant, T_world_sensor, T_world_vehicle)
+        lags = sensor.lags()[sweep.column] if self.distortion else None
+        truth = self._truth(sweep, lags, instant, T_world_sensor, T_world_vehicle)
         semantic = np.where(
             sweep.part == GROUND,
             self.scene.terrain.semantic(sweep.exact[:, 0], sweep.exact[:, 1]),
@@ -112,7 +114,7 @@ class SimulatedSequence:
             name=f"{index:06d}",
             intensity=sweep.intensity,
             ring=sweep.ring,
-            point_time=sensor.lags()[sweep.column] if self.distortion else None,
+            point_time=lags,
             classes=semantic.astype(np.uint32) | (truth.object_id.astype(np.uint32) << 16),
         )
         return scan, truth
@@ -136,7 +138,14 @@ class SimulatedSequence:
             losses=self.losses,
         )
 
-    def _truth(self, sweep: Sweep, instant: Instant, T_world_sensor: Pose, T_world_vehicle: Pose) -> FrameTruth:
+    def _truth(
+        self,
+        sweep: Sweep,
+        lags: NDArray[np.float64] | None,
+        instant: Instant,
+        T_world_sensor: Pose,
+        T_world_vehicle: Pose,
+    ) -> FrameTruth:
         on_object = sweep.part >= 0
         obj = instant.solids.object[sweep.part[on_object]]
         object_id = np.zeros(len(sweep.part), np.int32)
@@ -151,7 +160,7 @@ class SimulatedSequence:
             object_id=object_id,
             velocity=velocity,
             spurious=sweep.spurious,
-            points_world=sweep.exact,
+            points_world=sweep.exact if lags is None else sweep.exact - lags[:, None] * velocity,
             origins=T_world_sensor.translation[None],
             sensor_index=np.zeros(len(sweep.part), np.uint8),
             scene=self.scene,

@@ -64,7 +64,7 @@ class FrameTruth:
     object_id: NDArray[np.int32]  # (N,) 0: ground or spurious
     velocity: Float32  # (N, 3) m/s in the world
     spurious: NDArray[np.bool_]  # (N,) multipath
-    points_world: Float64  # (N, 3) exact end of each ray
+    points_world: Float64  # (N, 3) exact end of each ray; on a mover where it is at `time`
     origins: Float64  # (S, 3) position of each sensor in the world
     sensor_index: NDArray[np.uint8]  # (N,) row of `origins`
     scene: Scene = field(repr=False)

@@ -44,14 +44,14 @@ class SimulatorSource(Source):
         super().__init__(location, **options)
         settings: SimulatorOptions = SimulatorOptions.parse(self.options, location)
         self.sequence = _make_sequence(self.path.removeprefix("sim:"), settings)
-        self._latest: tuple[int, Scan, FrameTruth] | None = None
+        self._latest: dict[int, tuple[Scan, FrameTruth]] = {}
 
     @classmethod
     def of(cls, sequence: "SimulatedSequence") -> Self:
         """A source for a sequence with a custom scene or custom sensors."""
         source = cls.__new__(cls)
         Source.__init__(source, f"sim:{sequence.scene.name}")
-        source.sequence, source._latest = sequence, None
+        source.sequence, source._latest = sequence, {}
         return source
 
     @classmethod
@@ -79,9 +79,9 @@ class SimulatorSource(Source):
         if not -len(self) <= index < len(self):
             raise IndexError(f"{self.location}: frame {index} of {len(self)}")
         index %= len(self)
-        if self._latest is None or self._latest[0] != index:
-            self._latest = (index, *self.sequence.frame(index))
-        return self._latest[1], self._latest[2]
+        if index not in self._latest:  # two are kept: deskewing reads one scan ahead of the one that is scored
+            self._latest = {**dict(list(self._latest.items())[-1:]), index: self.sequence.frame(index)}
+        return self._latest[index]
 
 
 def _make_sequence(scene_name: str, options: SimulatorOptions) -> "SimulatedSequence":

@@ -22,6 +22,8 @@ from roadbed.occupancy.fusion.fuse_cpu import unite
 from roadbed.occupancy.objects.arrays import MovingLayers
 from roadbed.occupancy.objects.model import ClusterRule, TrackRule
 from roadbed.occupancy.objects.tracker import ClusterFinder, ObjectTracker
+from roadbed.occupancy.observation.movers import MOVER
+from roadbed.occupancy.observation.movers_cpu import move_points
 from roadbed.outputs.images.perspective import Camera, Canvas
 from roadbed.simulate.rng import gaussian, make_key
 from roadbed.sources import open_source
@@ -71,6 +73,10 @@ def occupancy() -> None:
             scan = _scan(number)
             filter_(scan, _level_ground(scan))
     unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # fusion of two sensors
+    points, point_time = np.zeros((1, 3), np.float32), np.zeros(1, np.float32)
+    move_points(
+        0, 1, points, point_time, np.zeros(1, MOVER), points.copy()
+    )  # of objects, in scans whose points have times
     grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker(TrackRule.of(OccupancyConfig()))
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)

@@ -29,7 +29,7 @@ _FARTHEST_BOX = 10**6  # boxes from the origin, so that the number of a box fits
 _MULTIPLIER = np.int64(0x1E3779B97F4A7C15)  # odd, with mixed bits: it spreads the numbers of neighbouring boxes
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_in_boxes(points, reach, size):
     """For each cubic box of side `size` (m) with some of the points (3, N): their number, and the sum of their `reach`
     (N,)."""
@@ -74,7 +74,7 @@ def _angle(dx, dy):
     return where(dy < F(0), F(0) - angle, angle)
 
 
-@njit(cache=True, fastmath=FAST)
+@njit(cache=True, nogil=True, fastmath=FAST)
 def hidden_share(points):
     """Share of the returns among points (N, 3) with another one in the same direction at less than half the range."""
     n, per_radian = points.shape[0], F(180 / math.pi / _DIRECTION)

@@ -17,7 +17,7 @@ from roadbed.config.shared import BodyConfig, VehicleConfig
 from roadbed.core.device_arrays import lies_on_device, to_host
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float32, Pose
-from roadbed.ground.ego.ego_mask_cpu import copy_without, count_scan, mark_cells, mark_inside
+from roadbed.ground.ego.ego_mask_cpu import copy_without, mark_cells, mark_inside
 from roadbed.ground.engine import EgoQuery
 from roadbed.kernels.parallel import parallel_for
 
@@ -26,12 +26,13 @@ ALONG, ACROSS = 6.0, 1.8  # m along and across around the vehicle's origin: the 
 LOW = 0.25  # m over the road: lowest return of the body
 CELLS = round(2 * ALONG * PER_METRE), round(2 * ACROSS * PER_METRE)
 _CELL = 1 / PER_METRE  # m
-_LONGEST = 5.0  # m ahead or behind; a longer line of returns is a wall or a rail
-_STEP = 0.4  # m driven between two scans that are counted
-_SCANS = 6  # counted before a box is reported
+_LONGEST = 5.0  # m ahead or behind; a longer line of returns is a wall, a rail or a row of parked cars,
+_CONTINUES = 0.3  # which is seen there in this share of the scans
+_STEP = 1.0  # m driven between two scans that are counted: a parked car is passed in less than _SCANS
+_SCANS = 8  # counted before a box is reported
 _FADE = 1 - 1 / 60  # decay of a scan's weight per counted scan
 _ENOUGH = sum(_FADE**k for k in range(_SCANS - 1))
-_KEPT = 0.6  # share of the scans in which a cell of the vehicle is occupied
+_KEPT = 0.7  # share of the scans in which a cell of the vehicle is occupied
 _FEWEST = 3  # occupied cells of a vehicle
 _MARGIN = 0.05  # m around the occupied cells
 _GRAIN = 20_000  # points per thread
@@ -48,8 +49,7 @@ class EgoMask:
     def reset(self) -> None:
         self.box: BodyConfig | None = self.config.body
         self._seen = np.zeros(CELLS, np.float64)  # weighted number of scans, [x][y]
-        self._scans, self._stays = 0.0, np.zeros(CELLS, np.bool_)
-        self._changed = False  # `_stays` has changed since the box was computed
+        self._scans = 0.0  # their weights
         self._last: Pose | None = None
         self._mounted: dict[str, Pose] = {}  # T_vehicle_sensor of each sensor in its last scan
 
@@ -89,9 +89,9 @@ class EgoMask:
             mark_cells(*_kernel_input(scan, T_vehicle_sensor), limits, np.float32(PER_METRE), occupied)
         self._last = scan.T_world_sensor
         self._scans = self._scans * _FADE + 1
-        self._changed |= count_scan(self._seen, occupied, _FADE, _KEPT * self._scans, self._stays)
-        if self._scans > _ENOUGH and self._changed:
-            self.box, self._changed = self._found(), False
+        self._seen = self._seen * _FADE + occupied
+        if self._scans > _ENOUGH:
+            self.box = self._found()
 
     def _pose_of(self, scan: Scan) -> Pose | None:
         """T_vehicle_sensor given by the scan, or estimated from an earlier one; None: unknown yet."""
@@ -105,10 +105,12 @@ class EgoMask:
 
     def _found(self) -> BodyConfig | None:
         """The box around the vehicle's origin and all cells that stay occupied."""
-        stays = self._stays.copy()
-        x = (np.arange(stays.shape[0]) + 0.5) * _CELL - ALONG
+        stays = self._seen >= _KEPT * self._scans
+        if not stays.any():
+            return None
+        x = (np.arange(len(stays)) + 0.5) * _CELL - ALONG
         far = np.abs(x) > _LONGEST
-        walls = stays[far].any(axis=0)  # lines along the vehicle that continue beyond it
+        walls = (self._seen[far] >= _CONTINUES * self._scans).any(axis=0)  # lines along the vehicle go on beyond it
         stays[:, walls] = False
         if np.count_nonzero(stays) < _FEWEST:
             return None

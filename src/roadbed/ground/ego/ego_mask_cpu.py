@@ -67,13 +67,6 @@ def copy_without(first, last, points, mask, left):
             left[k, 0] = left[k, 1] = left[k, 2] = F(np.nan)
 
 
-def count_scan(seen, occupied, fade, least, stays):
-    """Add a scan to the weighted counts of cells; from `least` on a cell `stays`. Returns whether any changed."""
-    seen[:] = seen * fade + occupied
-    before, stays[:] = stays.copy(), seen >= least
-    return bool((stays != before).any())
-
-
 @njit(cache=True)
 def mark_cells(points, rotation, translation, box, per_metre, occupied):
     """Mark the cells of the box, [x][y] from its rear right corner, that hold a point."""

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Estimates the extrinsics of a sensor from the lowest returns around it; over a sequence their median is kept."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -70,6 +74,7 @@ class MountingEstimate(NamedTuple):
     note: str = ""  # message about an unusual or replaced mounting; empty: none
     other_axes: bool = False  # the points are in millimetres or in camera axes
     returns: Float32 | None = None  # (3, n) sampled, where doubts were looked for
+    doubted: Callable[[], MountingEstimate] | None = None  # looks for doubts, which may change it; None: that was done
 
 
 def _describe_tilt(T_vehicle_sensor: Pose) -> str:
@@ -86,8 +91,9 @@ class Mountings:
         self._estimators: dict[str, MountingEstimator] = {}
         self._mounted: set[str] = set()  # sensors with mountings of their own
 
-    def of(self, scan: Scan) -> MountingEstimate:
-        """The mounting for a scan; with odometry the estimate is kept over the sequence."""
+    def of(self, scan: Scan, doubt_later: bool = False) -> MountingEstimate:
+        """The mounting for a scan; with odometry the estimate is kept over the sequence. `doubt_later`: the caller
+        asks for doubts itself where the estimate says so, and computes meanwhile."""
         if scan.T_vehicle_sensor is not None:
             mounting = Mounting(T_vehicle_sensor=scan.T_vehicle_sensor, estimated=False)
             return MountingEstimate(mounting, self._not_used(scan.sensor))
@@ -99,7 +105,8 @@ class Mountings:
         if scan.sensor not in self._estimators:
             self._estimators[scan.sensor] = MountingEstimator(self.config, scan.sensor)
         estimator, points = self._estimators[scan.sensor], to_host(scan.points)
-        found = estimator.estimate(points) if scan.T_world_sensor is None else estimator.track(points)
+        later = doubt_later and not scan.front
+        found = estimator.estimate(points, later) if scan.T_world_sensor is None else estimator.track(points)
         if scan.front:  # points show height and tilt, but not the vehicle's heading
             ahead = Pose.from_euler(yaw=-scan.front) @ found.mounting.T_vehicle_sensor
             return found._replace(mounting=replace(found.mounting, T_vehicle_sensor=ahead))
@@ -153,9 +160,15 @@ class MountingEstimator:
         self._scans = 0
         self._kept: Mounting | None = None  # from the median plane; None: not computed yet
 
-    def estimate(self, points: Float32) -> MountingEstimate:
+    def estimate(self, points: Float32, doubt_later: bool = False) -> MountingEstimate:
         """From one scan alone, points (N, 3) in the sensor frame."""
-        fit = self._fit(points)
+        found = self._search(points)
+        if doubt_later and not found.note and self.config.height is None:
+            return MountingEstimate(self._mounting(found), doubted=partial(self._estimated, found, points))
+        return self._estimated(found, points)
+
+    def _estimated(self, found: _Fit, points: Float32) -> MountingEstimate:
+        fit = self._doubted(found, points)
         return MountingEstimate(self._mounting(fit), fit.note, fit.other_axes, fit.returns)
 
     def track(self, points: Float32) -> MountingEstimate:
@@ -163,7 +176,7 @@ class MountingEstimator:
         self._scans += 1
         note, other_axes = "", False
         if not self._planes:
-            fit = self._fit(points)
+            fit = self._doubted(self._search(points), points)
             note, other_axes = fit.note, fit.other_axes
             if fit.plane.quality == 0:
                 return MountingEstimate(self._mounting(fit), note, other_axes)
@@ -202,9 +215,8 @@ class MountingEstimator:
             self._planes, self._checks, self._first = self._checks, [], replace(self._first, note="", table=0.0)
         return bool(moved)
 
-    def _fit(self, points: Float32) -> _Fit:
+    def _doubted(self, found: _Fit, points: Float32) -> _Fit:
         """The ground plane, with a note where it is unusual, doubtful or not at the given height."""
-        found = self._search(points)
         if self.config.height is not None:
             return self._at_given_height(found, points, self.config.height)
         return found if found.is_far else self._with_doubts(found, points)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from roadbed.kernels.jit import inlined, inner, merged, njit
-from roadbed.kernels.numeric import FAST, HALF_LOG2_E, F, U, exp2_negative, max, min, normal_equations, solve3
+from roadbed.kernels.numeric import FAST, HALF_LOG2_E, ONE, F, U, exp2_negative, max, min, normal_equations, solve3
 from roadbed.kernels.simd import LANES, lane_indices, load_points, mask_bits, minimum, splat, store, to_int32, where
 from roadbed.kernels.simd_reductions import compress, count_true, gather
 
@@ -125,12 +125,14 @@ def _ground_bands(low_returns, low, step, lowest_z, floor):
     for k in range(U(0), low, U(step)):
         cell = U(low_returns.cell[k])
         counts[cell, U(min(np.int64((low_returns.z[k] - lowest_z[cell]) * (F(2) / _BAND)), _BINS))] += 1
-    for cell in range(lowest_z.shape[0]):
-        floor[cell], most = lowest_z[cell], 0
-        for k in range(_BINS - 1):
-            most = max(most, counts[cell, k] + counts[cell, k + 1])
-        for k in range(_BINS - 1):
-            band = counts[cell, k] + counts[cell, k + 1]
+    for cell in range(U(lowest_z.shape[0])):
+        floor[cell], most = lowest_z[cell], np.int32(0)
+        if floor[cell] == F(np.inf):  # none
+            continue
+        for k in range(U(_BINS - 1)):
+            most = max(most, counts[cell, k] + counts[cell, k + ONE])
+        for k in range(U(_BINS - 1)):
+            band = counts[cell, k] + counts[cell, k + ONE]
             if counts[cell, k] > 0 and band >= max(_BAND_FEWEST, _BAND_SHARE * most):
                 floor[cell] = lowest_z[cell] + F(k) * (_BAND * F(0.5))
                 break

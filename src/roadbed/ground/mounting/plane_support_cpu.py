@@ -14,7 +14,7 @@ _HALF_WAY = math.tan(2 * math.pi / SECTORS)  # there are four sectors in a quart
 _ON, _ABOVE, _BELOW = np.uint8(1), np.uint8(2), np.uint8(4)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def returns_of(points, enough):
     """(3, n) every k-th of the points (N, 3), without missing returns: `enough` where there are so many. Work on rows
     is faster."""
@@ -44,7 +44,7 @@ def _sector(x, y):
     return SECTORS - 1 - sector if y < 0 else sector
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def count_columns(returns, pose, radius, column, on, above, below):
     """Numbers of columns within `radius` with returns on the plane z = 0, with structures above those, and with returns
     below it; and the sectors, as bits, with returns on it. `returns` are (3, n) before the `pose`, lengths in m."""

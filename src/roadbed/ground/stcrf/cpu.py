@@ -52,7 +52,7 @@ from roadbed.ground.stcrf.surface.surface_cpu import (
     compute_variance,
     describe_surface,
 )
-from roadbed.kernels.parallel import parallel_for, parallel_region, thread_count
+from roadbed.kernels.parallel import parallel_begin, parallel_for, parallel_region, thread_count
 from roadbed.kernels.progress import announce
 from roadbed.kernels.simd import LANES
 from roadbed.mapping.information import raise_base
@@ -145,11 +145,11 @@ class StcrfCpu:
             stcrf = self.config.stcrf
             rules = self._em_rules(self._warm, stcrf.warm_iterations if few else stcrf.iterations)
             run_em(self._fine, shaping, rules, self._single_thread)
+        timings |= {"label": 0.0, "surface": 0.0}  # in this order: neither waits for the other
+        surface = parallel_begin(self._surface, given.placement.base, timings)
         with timed(timings, "label"):
             self._label(points, out)
-        with timed(timings, "surface"):
-            elevation, slope, variance = self._surface(given.placement.base)
-        return FrameOutput(*out, elevation, slope, variance, timings)
+        return FrameOutput(*out, *surface(), timings)
 
     def complete(self, timings: dict[str, float]) -> None:
         """The output is complete."""
@@ -255,23 +255,24 @@ class StcrfCpu:
         parallel_region(label_points, LABEL_PHASES, *given, single_thread=self._single_thread)
         self._active_nodes, self._active_nodes_before = self._active_nodes_before, self._active_nodes
 
-    def _surface(self, base: float) -> tuple[Float32, Float32, Float32]:
+    def _surface(self, base: float, timings: dict[str, float]) -> tuple[Float32, Float32, Float32]:
         """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
         uses, fine = self.config.uses, self._fine
-        shape = fine.shape.rows, fine.shape.columns
-        elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
-        rules = self._surface_rules(self._warm, base)
-        layers = elevation, slope, variance  # at first how far each node is in doubt
-        arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
-        given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
-        describe = describe_surface
-        parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
-        if uses("seen_only") and uses("small_components"):
-            unknown = rules.scale / rules.height_information
-            limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
-            drop_small_components(*limits, fine.active_columns, *layers)
-        if uses("seen_only") and uses("neighbour_disagreement"):
-            compute_variance(fine.active_columns, self._evidence, rules, variance)
+        with timed(timings, "surface"):
+            shape = fine.shape.rows, fine.shape.columns
+            elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
+            rules = self._surface_rules(self._warm, base)
+            layers = elevation, slope, variance  # at first how far each node is in doubt
+            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
+            given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
+            describe = describe_surface
+            parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
+            if uses("seen_only") and uses("small_components"):
+                unknown = rules.scale / rules.height_information
+                limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
+                drop_small_components(*limits, fine.active_columns, *layers)
+            if uses("seen_only") and uses("neighbour_disagreement"):
+                compute_variance(fine.active_columns, self._evidence, rules, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

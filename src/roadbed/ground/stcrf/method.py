@@ -23,13 +23,14 @@ from roadbed.ground.cloud.origin import why_no_origin
 from roadbed.ground.ego.ego_mask import EgoMask
 from roadbed.ground.engine import EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented, Started
-from roadbed.ground.mounting.estimator import Mountings
+from roadbed.ground.mounting.estimator import MountingEstimate, Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
 from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
 from roadbed.ground.stcrf.sizes import height_weight
 from roadbed.ground.visibility.applies import applies_to, even_floor, tops_beside, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
 from roadbed.ground.visibility.model import VisibilityModel
+from roadbed.kernels.parallel import parallel_begin, thread_count
 from roadbed.mapping.information import SurfaceParameters
 from roadbed.runtime.backend import Backend
 from roadbed.runtime.cpu_backend import CpuBackend
@@ -46,6 +47,7 @@ class _Frame:
     mounting: Mounting
     pose: GridPose
     given: FrameInput
+    output: FrameOutput | None  # where it is computed already
     aligns: bool  # with the prior surface
     kept: bool  # its surface becomes the prior
     ego_mask: NDArray[np.bool_] | None
@@ -83,8 +85,11 @@ class Stcrf:
         given_scan = scan
         scan, ego_mask, excluded = self._without_ego(scan, ego)
         with timed(timings, "mounting"):
-            estimate = self._mountings.of(scan)
-            why = why_no_origin(scan, estimate, self.config.ground)
+            estimate = self._mountings.of(scan, doubt_later=self._on_cpu and thread_count() > 1)
+            later, ahead = estimate.doubted is not None, None
+            estimate, why = (estimate, "") if later else self._doubted(scan, estimate)
+        if later:
+            estimate, why, ahead = self._compute_ahead(scan, estimate, moving, timings)
         if why:
             return self._cloud(given_scan, why)
         mounting, diagnostics = estimate.mounting, [estimate.note] if estimate.note else []
@@ -93,12 +98,34 @@ class Stcrf:
             moment = self._timeline.update(scan.time, (scan.sensor,), T_world_vehicle)
             diagnostics.extend(moment.diagnostics)
             pose, warm = self._grid.follow(T_world_vehicle, mounting, moment)
-            given = self._input(scan, mounting, pose, moving, warm, excluded)
+            given = ahead[0] if ahead else self._input(scan, mounting, pose, moving, warm, excluded)
         aligns = warm and self._aligns
-        self.engine.start(given, pose.unaligned() if aligns else None)
+        if not ahead:
+            self.engine.start(given, pose.unaligned() if aligns else None)
         kept = moment.link in (Link.FIRST, Link.NEXT)
-        frame = _Frame(mounting, pose, given, aligns, kept, ego_mask, diagnostics, timings)
+        output = ahead[1] if ahead else None
+        frame = _Frame(mounting, pose, given, output, aligns, kept, ego_mask, diagnostics, timings)
         return Started(mounting, partial(self._result, frame))
+
+    def _doubted(self, scan: Scan, found: MountingEstimate) -> tuple[MountingEstimate, str]:
+        """The mounting after doubts about it, and why no sensor was at the origin."""
+        estimate = found.doubted() if found.doubted else found
+        return estimate, why_no_origin(scan, estimate, self.config.ground)
+
+    def _compute_ahead(
+        self, scan: Scan, first: MountingEstimate, moving: Moving | None, timings: dict[str, float]
+    ) -> tuple[MountingEstimate, str, tuple[FrameInput, FrameOutput] | None]:
+        """The mounting of a scan alone and why it has none, for which another thread looks, and the frame computed
+        meanwhile; None where the mounting became another one."""
+        found = parallel_begin(self._doubted, scan, first)
+        given = self._input(scan, first.mounting, self._grid.single(first.mounting), moving)
+        self.engine.start(given)
+        output = self.engine.output(given)
+        with timed(timings, "mounting"):
+            estimate, why = found()
+        before, after = first.mounting, estimate.mounting
+        same = before.T_vehicle_sensor.numbers == after.T_vehicle_sensor.numbers and before.table == after.table
+        return estimate, why, (given, output) if same else None
 
     def _cloud(self, scan: Scan, why: str = "") -> Started:
         """A cloud without a sensor, complete at once."""
@@ -115,7 +142,7 @@ class Stcrf:
     def _result(self, frame: _Frame) -> Segmented:
         """The result of a started scan, at its aligned pose."""
         self._align(frame)
-        output, pose = self.engine.output(frame.given), frame.pose
+        output, pose = self.engine.output(frame.given) if frame.output is None else frame.output, frame.pose
         frame.timings |= output.timings
         return Segmented(
             output,

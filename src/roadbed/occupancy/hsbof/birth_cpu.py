@@ -22,7 +22,7 @@ from roadbed.runtime.philox_cpu import cos_sin_turns, normals, uniforms
 _BLOCK = 32  # cells that are skipped together where none is chosen
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def choose_birth_cells(birth, draws, draw, cell, born_in):
     """Systematic draw of birth cells in proportion to their newborn mass. Returns the number of births."""
     blocks = np.empty(-(-birth.shape[0] // _BLOCK), np.int64)  # mass of so many cells

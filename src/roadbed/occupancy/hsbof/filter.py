@@ -11,7 +11,7 @@ import numpy as np
 
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.core.timing import timed
-from roadbed.kernels.parallel import parallel_for
+from roadbed.kernels.parallel import parallel_begin, parallel_for
 from roadbed.occupancy.arrays import CHUNK, Cells, Observation
 from roadbed.occupancy.engine import GridMotion
 from roadbed.occupancy.hsbof.arrays import Draw, Masses, Particles, Velocities
@@ -30,6 +30,11 @@ from roadbed.occupancy.hsbof.priors_cpu import interpolate_layers, roll_layers
 from roadbed.occupancy.hsbof.velocities_cpu import drop_lone_cells, estimate_velocities
 from roadbed.occupancy.registration.arrays import Registered
 from roadbed.occupancy.registration.register import Registration
+
+_STEPS = (
+    "propagate_particles", "reorder_particles", "propagate_priors", "register_hits", "update_measurement",
+    "estimate_velocities", "give_birth", "resample", "normalise",
+)  # fmt: skip
 
 
 class ParticleSet:
@@ -106,40 +111,41 @@ class Hsbof:
         """
         motion = motion or GridMotion()
         self.frame += 1
-        timings: dict[str, float] = {}
-        self.timings = timings
+        self.timings = timings = dict.fromkeys(_STEPS, 0.0)
         draw = Draw(self.seed, self.frame)
         rules = CellRules.of(self.model, dt, self.cells.spacing, layered)
-        with timed(timings, "propagate_particles"):
-            self._propagate_particles(dt, motion, draw)
-        with timed(timings, "reorder_particles"):
-            self._reorder_particles()
+        # What `parallel_begin` gets does not depend on what follows it: another thread does it meanwhile.
+        particles = parallel_begin(self._move_particles, dt, motion, draw, timings)
         with timed(timings, "propagate_priors"):
             self._propagate_priors(motion)
         with timed(timings, "register_hits"):
             registered = self._registration(observation, dt, motion, self.masses.maturity)
+        particles()
         with timed(timings, "update_measurement"):
             self._update_measurement(observation, registered, rules)
+        births = parallel_begin(self._choose_births, draw, timings)
         with timed(timings, "estimate_velocities"):
-            self._estimate_velocities(observation, registered)
+            self._estimate_velocities(registered)
+        births()
         with timed(timings, "give_birth"):
             self._give_birth(registered, ego_velocity, draw)
+        moving = parallel_begin(self._drop_lone_cells, observation, registered, timings)
         with timed(timings, "resample"):
             self._resample(draw)
+        moving()
         with timed(timings, "normalise"):
             self._normalise()
 
-    def _propagate_particles(self, dt: float, motion: GridMotion, draw: Draw) -> None:
-        """P2: each particle moves on by its velocity with random acceleration q_a, into the present grid."""
-        p, rule = self.particles, MotionRule.of(self.model, dt)
+    def _move_particles(self, dt: float, motion: GridMotion, draw: Draw, timings: dict[str, float]) -> None:
+        """P2: each particle moves on by its velocity with random acceleration q_a, into the present grid. Then they are
+        sorted by cell; those that left the grid are dropped."""
+        p, s, rule = self.particles, self._sorted, MotionRule.of(self.model, dt)
         rotation, shift = np.array(motion.rotation), np.array(motion.shift)  # of the kind the kernel is compiled for
-        parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
-
-    def _reorder_particles(self) -> None:
-        """Sort them by cell; those that left the grid are dropped."""
-        p, s = self.particles, self._sorted
-        s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
-        parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
+        with timed(timings, "propagate_particles"):
+            parallel_for(propagate, p.count, p.arrays, rule, rotation, shift, self.cells, draw, grain=CHUNK)
+        with timed(timings, "reorder_particles"):
+            s.count = reorder(p.count, p.arrays.cell, self._start, self._order)
+            parallel_for(gather, s.count, self._order, p.arrays, s.arrays, grain=CHUNK)
 
     def _propagate_priors(self, motion: GridMotion) -> None:
         """P6: the masses of the last iteration on the present grid."""
@@ -156,19 +162,26 @@ class Hsbof:
         given = (prior, observation, registered, self._start, s.arrays, rules)
         parallel_for(update_measurement, self._birth.size, *given, self.masses, self._birth, grain=CHUNK)
 
-    def _estimate_velocities(self, observation: Observation, registered: Registered) -> None:
+    def _estimate_velocities(self, registered: Registered) -> None:
         """Mean and covariance per cell, and which cells move; in new arrays, which are given out."""
         shape = self.moving.shape
         self.velocities, self.moving = Velocities.empty(shape), np.empty(shape, np.bool_)
         particles = (self._start, self._sorted.arrays, self.masses, registered, self.model.moving)
         parallel_for(estimate_velocities, self.moving.size, *particles, self.velocities, grain=CHUNK)
+
+    def _drop_lone_cells(self, observation: Observation, registered: Registered, timings: dict[str, float]) -> None:
         given = (self.velocities, observation.probability, registered, self.model.moving)
-        parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
+        with timed(timings, "estimate_velocities"):
+            parallel_for(drop_lone_cells, self.cells.rows, *given, self.moving)
+
+    def _choose_births(self, draw: Draw, timings: dict[str, float]) -> None:
+        b = self._born
+        with timed(timings, "give_birth"):
+            b.count = choose_birth_cells(self._birth.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
 
     def _give_birth(self, registered: Registered, ego_velocity: tuple[float, float], draw: Draw) -> None:
         """New particles for the newborn mass e_ED E + e_SD S."""
         b, newborn = self._born, self._birth
-        b.count = choose_birth_cells(newborn.reshape(-1), b.capacity, draw, b.arrays.cell, self._per_cell)
         rule = self._births._replace(ego_x=ego_velocity[0], ego_y=ego_velocity[1])
         given = (self._per_cell, newborn, self.velocities, registered, rule, self.cells, draw)
         parallel_for(give_birth, b.count, b.arrays, *given, grain=CHUNK)

@@ -84,7 +84,7 @@ def _move_block(rule, rotation, shift, cells, block):
         block[_CELL + i] = _cell_at(x, y, cells)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def reorder(count, cell, start, order):
     """Stable counting sort by cell: `order` lists the particles, cell c owns [start[c], start[c + 1]). Returns how many
     are inside the grid."""
@@ -121,7 +121,7 @@ def gather(first, last, order, particles, out):
         out.origin[k] = particles.origin[i]
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def resample(count, persistent, births, born, draws, draw, source, out_cell, drawn):
     """Systematic draw of `draws` particles from persistent and newborn ones, both sorted, merged by cell.
 
@@ -158,7 +158,7 @@ def resample(count, persistent, births, born, draws, draw, source, out_cell, dra
     return out
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def drop_mass_without_particles(dynamic, drawn):
     """Dynamic mass without particles cannot be predicted: it becomes unknown. Returns that mass and the total."""
     lost = total = 0.0

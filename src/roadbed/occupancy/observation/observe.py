@@ -6,6 +6,7 @@ ground and the clearance is an obstacle. No beam passes behind an obstacle, so i
 """
 
 import math
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,7 @@ from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observation.arrays import Cloud, Collected, GridShape, Located, Surface
 from roadbed.occupancy.observation.locate_cpu import locate_points
 from roadbed.occupancy.observation.model import SensorModel
+from roadbed.occupancy.observation.movers_cpu import move_points
 from roadbed.occupancy.observation.observe_cpu import HALVES, clear, collect, finish_rays
 from roadbed.occupancy.observation.sensor_model_cpu import apply_sensor_model
 from roadbed.occupancy.observation.vertical_faces_cpu import raise_vertical_faces
@@ -37,6 +39,7 @@ class Observer:
         surface = np.zeros(shape, np.uint16)
         grid, ground = grid_shape(given.grid, given.T_ground_grid), _surface(given.surface)
         self._collected += [None] * (len(given.sensors) - len(self._collected))
+        given = self._deskewed(given)
         models = [
             SensorModel.of(self.config, grid.spacing, reach_of(view, given.grid, given.T_ground_grid), view.count)
             for view in given.sensors
@@ -50,6 +53,15 @@ class Observer:
         ]
         parallel_invoke(calls)
         return Reports(tuple(view.name for view in given.sensors), probability, observedness, surface)
+
+    @staticmethod
+    def _deskewed(given: OccupancyInput) -> OccupancyInput:
+        """With the points of movers where these are at the frame's time."""
+        if not len(given.movers):
+            return given
+        moved = np.empty_like(given.points)
+        parallel_for(move_points, len(moved), given.points, given.point_time, given.movers, moved, grain=CHUNK)
+        return replace(given, points=moved)
 
     def _observe(
         self, k: int, model: SensorModel, given: OccupancyInput, grid: GridShape, ground: Surface, out: Observation

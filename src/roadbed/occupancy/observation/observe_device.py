@@ -14,6 +14,7 @@ from roadbed.core.geometry import Grid
 from roadbed.occupancy.arrays import Reports
 from roadbed.occupancy.engine import GroundSurface, OccupancyInput, SensorView
 from roadbed.occupancy.observation.model import NO_SENSOR, SensorModel
+from roadbed.occupancy.observation.movers import MOST_MOVERS, MOVER, MOVER_STEP
 from roadbed.occupancy.observation.observe import grid_shape, reach_of
 from roadbed.occupancy.observation.program import NO_HIGHEST, NO_LOWEST, NO_PASSING, OBSERVE, RAY_GROUP, VIEW
 from roadbed.occupancy.programs import GROUP, groups_over
@@ -22,7 +23,7 @@ from roadbed.runtime.backend import Backend
 from roadbed.runtime.device_errors import check_points
 from roadbed.runtime.graphs import CommandGraph, Launch
 
-_BYTES_PER_POINT = 12 + 4 + 1
+_BYTES_PER_POINT = 12 + 4 + 1 + 4 + 12  # what is given, and the points of movers at the frame's time
 _MOST_GRAPHS = 16  # recorded at a time
 
 
@@ -36,6 +37,8 @@ class ObserveDevice:
         self._sensors = self._points = self._bins = self._nodes = 0  # capacity; the last two per sensor
         self._models: dict[tuple[int, bool], SensorModel] = {}  # by `SensorModel.kind`
         self._elsewhere = backend.zeros(1, np.float32)  # placeholder for layers that kernels read by address
+        self._mover_step = backend.staging_buffer(MOVER_STEP.itemsize)
+        self._movers = backend.staging_buffer(MOST_MOVERS * MOVER.itemsize)
         self._graphs: dict[tuple, tuple[CommandGraph, tuple]] = {}  # with the caller's buffers that they read
 
     def prepare(self, given: OccupancyInput) -> tuple[Reports, CommandGraph]:
@@ -45,11 +48,14 @@ class ObserveDevice:
         points, heights = (self._readable(a, i) for a, i in zip((given.points, given.heights), self._inputs))
         layers = self._layers(given.surface)
         self._frame += 1
-        self._send(given, models, (points.address, heights.address), layers.address)
+        moves = len(given.movers) > 0
+        if moves:
+            self._send_movers(given, points.address)
+        self._send(given, models, (0 if moves else points.address, heights.address), layers.address)
         self.layered = any(model.layers_apart > 0 for model in models)
         faces = any(model.face > 0 for model in models)
         buffers = (points.buffer, heights.buffer, layers.buffer)
-        graph = self._graph(len(views), models[0].azimuth_bins, faces, buffers)
+        graph = self._graph(len(views), models[0].azimuth_bins, (faces, moves), buffers)
         return Reports(tuple(view.name for view in views), *self._reports), graph
 
     def _model(self, given: OccupancyInput, view: SensorView) -> SensorModel:
@@ -77,6 +83,12 @@ class ObserveDevice:
             self.backend.upload(flat, self._ground, start)
             start += flat.size
         return DeviceArray(self._ground)
+
+    def _send_movers(self, given: OccupancyInput, points: int) -> None:
+        times = self.backend.bind(given.point_time, self._times)
+        step = np.array((points, times, _length(given.points), len(given.movers)), MOVER_STEP)
+        self.backend.enqueue(step.reshape(1), self._mover_step)
+        self.backend.enqueue(given.movers, self._movers)
 
     def _send(
         self, given: OccupancyInput, models: Sequence[SensorModel], addresses: tuple[int, int], layers: int
@@ -116,7 +128,9 @@ class ObserveDevice:
         backend, room = self.backend, max(points + points // 4, 4096)
         check_points(backend.device, points, room * _BYTES_PER_POINT)
         inputs = (backend.input_buffer((room, 3), np.float32), backend.input_buffer(room, np.float32))
-        self._sensor_index = backend.input_buffer(room, np.uint8)
+        others = tuple(backend.input_buffer(room, kind) for kind in (np.uint8, np.float32))
+        moved = backend.zeros(3 * room, np.float32)
+        (self._sensor_index, self._times), self._moved = others, moved
         self._inputs, self._points = inputs, room
         self._graphs.clear()
 
@@ -137,17 +151,19 @@ class ObserveDevice:
         self._sensors, self._bins, self._nodes = sensors, bins, nodes
         self._graphs.clear()
 
-    def _graph(self, sensors: int, rays: int, faces: bool, buffers: tuple) -> CommandGraph:
+    def _graph(self, sensors: int, rays: int, steps: tuple[bool, bool], buffers: tuple) -> CommandGraph:
         """Recorded once per number of sensors and set of the caller's buffers."""
-        key = (sensors, rays, faces, *(id(buffer) for buffer in buffers))
+        key = (sensors, rays, *steps, *(id(buffer) for buffer in buffers))
         if key not in self._graphs:
             if len(self._graphs) >= _MOST_GRAPHS:
                 self._graphs.clear()
-            graph = self.backend.graph(self._program, self._launches(sensors, rays, faces, *buffers))
+            graph = self.backend.graph(self._program, self._launches(sensors, rays, *steps, *buffers))
             self._graphs[key] = graph, buffers  # keeps them alive, and so their ids unique
         return self._graphs[key][0]
 
-    def _launches(self, sensors: int, rays: int, faces: bool, points: Any, heights: Any, given: Any) -> list[Launch]:
+    def _launches(
+        self, sensors: int, rays: int, faces: bool, moves: bool, points: Any, heights: Any, given: Any
+    ) -> list[Launch]:
         views, sensor_index, elsewhere = self._views, self._sensor_index, given is self._elsewhere
         layers = self._ground if elsewhere else given
         over_points, over_cells = groups_over(self.backend, self._points), groups_over(self.backend, self._cells)
@@ -156,6 +172,10 @@ class ObserveDevice:
         if elsewhere:
             take = (views, given, layers)
             steps.append(Launch("take_layers", groups_over(self.backend, 4 * self._nodes), GROUP, take))
+        if moves:
+            carry = (self._mover_step, self._movers, points, self._times, self._moved)
+            steps.append(Launch("move_points", over_points, GROUP, carry))
+            points = self._moved
         if faces:
             doubt = (views, points, heights, sensor_index, *bounds, self._unreliable)
             steps.append(Launch("bound_bins", over_points, GROUP, (views, points, sensor_index, *bounds)))

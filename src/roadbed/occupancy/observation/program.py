@@ -8,6 +8,7 @@ import numpy as np
 from roadbed.occupancy.observation import model
 from roadbed.occupancy.observation.arrays import GridShape
 from roadbed.occupancy.observation.model import NO_BEAM, SensorModel
+from roadbed.occupancy.observation.movers import MOVER, MOVER_STEP
 from roadbed.occupancy.programs import GROUP, definitions, members_of
 from roadbed.runtime.program import Program
 
@@ -46,7 +47,7 @@ NO_PASSING = np.uint32(np.float32(NO_BEAM).view(np.uint32) | 0x80000000)
 NO_LOWEST, NO_HIGHEST = np.uint32(0xFF800000), np.uint32(0x007FFFFF)  # infinity, and minus infinity
 
 OBSERVE = Program(
-    tuple(f"occupancy/observation/{name}.cl" for name in ("polar", "vertical_faces", "observe")),
+    tuple(f"occupancy/observation/{name}.cl" for name in ("movers", "polar", "vertical_faces", "observe")),
     {
         **definitions(model),
         "GROUP": GROUP,
@@ -56,6 +57,6 @@ OBSERVE = Program(
         "NO_LOWEST": NO_LOWEST,
         "NO_HIGHEST": NO_HIGHEST,
     },
-    {"View": VIEW},
+    {"View": VIEW, "Mover": MOVER, "MoverStep": MOVER_STEP},
     exact=True,
 )

@@ -55,7 +55,7 @@ def draw_bitmap(first, last, observation, bitmap):
         hits, kept = kept, hits
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def label_hits(bitmap, background, label):
     """Component number per cell, the one after the last in the background, -1 where nothing was hit; all (rows,
     columns). Returns how many components."""
@@ -71,7 +71,7 @@ def label_hits(bitmap, background, label):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def gather_cells(label, start, cells):
     """Cells by component, in order: component k owns cells[start[k]:start[k + 1]]."""
     flat = label.reshape(-1)

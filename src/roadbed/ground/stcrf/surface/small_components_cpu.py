@@ -63,7 +63,7 @@ def _mark_large(runs, row_runs, parent, size, least, large_components):
                 large_components[row + 1, runs[run, 0] + 1 : runs[run, 1] + 1] = 1
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def drop_small_components(fewest, largest_variance, unknown_variance, active_columns, elevation, slope, variance):
     """Make nodes unknown that have no clean neighbour in a large component: of `fewest` nodes, or a share of all.
 

@@ -221,7 +221,7 @@ def describe_surface(tasks, chunks, information, arrays, seen_by, active_columns
         barrier(tasks, phase, parts)
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def compute_variance(active_columns, evidence, rules, variance):
     """Replace the doubt of known nodes by their variance, m^2.
 
