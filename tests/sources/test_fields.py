@@ -130,3 +130,38 @@ def test_times_without_sense_stay_a_channel_or_unknown(values):
     scan = scan_from_fields(fields, "test")
     assert scan.time is None
     assert "time" in scan.channels or np.isnan(scan.point_time).all()
+
+
+SWEEP = np.linspace(0, 0.1, 50)
+
+
+@pytest.mark.parametrize(
+    ("values", "time", "note"),
+    [
+        ((SWEEP * 1e6).astype(np.uint32), None, "times of points (t), 0 to 100000, are taken for microseconds"),
+        (((1.7e9 + SWEEP) * 1e6).astype(np.uint64), 1.7e9, "are taken for microseconds"),
+        ((SWEEP * 1e9).astype(np.uint32), None, ""),
+        (1_700_000_000_000_000 + (SWEEP * 1e9).astype(np.int64), 1.7e6, ""),  # ns since the start of the sensor
+    ],
+)
+def test_whole_numbers_are_microseconds_where_a_sweep_in_nanoseconds_is_too_short(values, time, note):
+    scan = scan_from_fields({axis: np.zeros(50, np.float32) for axis in "xyz"} | {"t": values}, "a")
+    np.testing.assert_allclose(scan.point_time, SWEEP, atol=2e-6)
+    assert scan.time == (None if time is None else pytest.approx(time))
+    assert note in "".join(scan.diagnostics)
+    assert bool(scan.diagnostics) == bool(note)
+
+
+@pytest.mark.parametrize(
+    ("values", "note"),
+    [
+        (SWEEP * 1e6, "field t is not used as times of points: found 0 to 100000, expected seconds of one sweep"),
+        ((1.7e9 + SWEEP).astype(np.float32), "times of points (t) lost their precision: float32 in steps of 128.0 s"),
+        (345600 + 600 * SWEEP, ""),  # an aerial tile
+        (SWEEP.astype(np.float32), ""),
+    ],
+)
+def test_times_in_an_unknown_unit_and_without_precision_are_noted(values, note):
+    scan = scan_from_fields({axis: np.zeros(50, np.float32) for axis in "xyz"} | {"t": values}, "a")
+    assert "".join(scan.diagnostics).startswith(note)
+    assert bool(scan.diagnostics) == bool(note)

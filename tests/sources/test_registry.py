@@ -117,6 +117,13 @@ def test_times_and_poses_of_a_folder(tmp_path):
     assert scan.T_world_sensor.translation[0] == 2
 
 
+@pytest.mark.parametrize("name", ["scan.ply.gz", "Drive.BAG.ZST", "scans.zip"])
+def test_compressed_files_are_to_be_unpacked(tmp_path, name):
+    (tmp_path / name).write_bytes(b"ply")
+    with pytest.raises(InputError, match="compressed files are not read; unpack it first"):
+        roadbed.open(tmp_path / name)
+
+
 def test_e57_names_its_converters(tmp_path):
     (tmp_path / "site.e57").write_bytes(b"ASTM-E57")
     with pytest.raises(InputError, match=r"E57 is not read; convert it to LAS with CloudCompare or pdal translate"):

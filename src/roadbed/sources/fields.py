@@ -26,6 +26,9 @@ _LONGEST_SWEEP_S = 10.0
 _EPOCH_CLOCK_S = 1e8
 # Values above the first number are an absolute clock in units of the second number.
 _CLOCK_UNITS_S = ((1e17, 1e-9), (1e14, 1e-6), (1e11, 1e-3))
+# As nanoseconds, a sweep in microseconds would be shorter than any; microseconds since 1970 lie between the last two.
+_SHORTEST_SWEEP_S, _FEWEST_US, _EPOCH_US = 1e-3, 5e3, (1e15, 2.2e15)
+_COARSE_S = 1e-3  # step of times that deskewing cannot use
 _UNPLACED = "points of several sensors (field sensor_index) without their mountings: rays start at the origin"
 
 
@@ -50,6 +53,7 @@ def scan_from_fields(fields: Mapping[str, NDArray], where: str, time: float | No
         if key is None:
             continue
         relative = sweep_time(rest[key], time)
+        more["diagnostics"] += _notes_on_times(key, rest[key], relative is not None)
         if relative is not None:
             point_time, time = relative
             del rest[key]
@@ -89,8 +93,8 @@ def on_mounts(scan: Scan, mounts: tuple[SensorMount, ...]) -> Scan:
 def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float | None] | None:
     """Seconds relative to the scan's time (N,), and that time; None where the values are not plausible.
 
-    Integers are nanoseconds (Ouster, Livox). The unit of absolute clocks (s, ms, us, ns) follows from their size; a
-    zero among stamps since an epoch marks a missing return and becomes NaN.
+    Integers are nanoseconds (Ouster, Livox), or microseconds where a sweep would be too short. The unit of absolute
+    clocks (s, ms, us, ns) follows from their size; a zero among stamps since an epoch is a missing return, hence NaN.
     """
     if values.ndim != 1 or values.dtype.kind not in "iuf":
         return None
@@ -98,9 +102,7 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
     if not known.any():
         return values.astype(np.float64), scan_time
     last = float(values[known].max())
-    unit = 1e-9
-    if values.dtype.kind == "f":
-        unit = unit_of_clock(last)
+    unit = unit_of_clock(last) if values.dtype.kind == "f" else _unit_of_whole(float(values.min()), last)
     if last * unit <= _LONGEST_SWEEP_S:
         if float(values[known].min()) * unit < -_LONGEST_SWEEP_S:
             return None
@@ -119,6 +121,29 @@ def sweep_time(values: NDArray, scan_time: float | None) -> tuple[NDArray, float
         return seconds, start
     same_clock = abs(start - scan_time) < _LONGEST_SWEEP_S
     return (seconds + (start - scan_time) if same_clock else seconds), scan_time
+
+
+def _unit_of_whole(first: float, last: float) -> float:
+    """Seconds per unit of whole numbers: nanoseconds, unless the sweep is too short for them."""
+    in_us = _FEWEST_US <= last < _SHORTEST_SWEEP_S * 1e9 or _EPOCH_US[0] < last < _EPOCH_US[1]
+    return 1e-6 if in_us and (last - first) * 1e-9 < _SHORTEST_SWEEP_S else 1e-9
+
+
+@np.errstate(invalid="ignore")
+def _notes_on_times(name: str, values: NDArray, is_used: bool) -> tuple[str, ...]:
+    """Where the unit of the times of points is a guess, is not known, or is too coarse."""
+    if values.ndim != 1 or values.dtype.kind not in "iuf" or not np.isfinite(values).any():
+        return ()
+    first, last = float(np.nanmin(values)), float(np.nanmax(values))
+    if values.dtype.kind != "f":
+        in_us = is_used and _unit_of_whole(first, last) > 1e-9
+        return (f"times of points ({name}), {first:.0f} to {last:.0f}, are taken for microseconds",) if in_us else ()
+    if is_used and values.dtype == np.float32 and np.spacing(np.float32(last)) > _COARSE_S:
+        return (f"times of points ({name}) lost their precision: float32 in steps of {np.spacing(np.float32(last))} s",)
+    if not is_used and 0 <= first < 0.05 * last < _EPOCH_CLOCK_S:
+        found = f"field {name} is not used as times of points: found {first:g} to {last:g}"
+        return (f"{found}, expected seconds of one sweep, or nanoseconds as whole numbers",)
+    return ()
 
 
 def class_numbers(values: NDArray, where: str) -> NDArray[np.uint32]:

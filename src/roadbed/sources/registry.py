@@ -85,6 +85,8 @@ def open_source(location: str | Path, source: str | None = None, **options: Any)
         raise InputError(f"{path}: no such file or folder")
     if path.lower().endswith(".e57"):
         raise InputError(f"{path}: E57 is not read; convert it to LAS with CloudCompare or pdal translate")
+    if path.lower().endswith((".gz", ".zip", ".zst", ".bz2", ".xz")):
+        raise InputError(f"{path}: compressed files are not read; unpack it first")
     if Path(path).is_dir() and not any(Path(path).iterdir()):
         raise InputError(f"{path}: found an empty folder, expected scans")
     raise InputError(f"{path}: not recognised as any of {', '.join(sources)}; name one with source= or --source")

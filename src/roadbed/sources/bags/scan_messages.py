@@ -41,6 +41,7 @@ def scan_of_message(message: Any, where: str, recorded_ns: int = 0, calibration:
         return scan_of_packets(packets, where, sensor=sensor)
     if isinstance(message, LivoxMessage):
         fields = {name: message.points[name].copy() for name in POINT_FIELDS}
+        fields["offset_time"] = 1e-9 * fields["offset_time"]  # always nanoseconds
     else:
         fields = cloud_fields(message, where)
     return scan_from_fields(fields, where, time=time, sensor=sensor)
