@@ -151,8 +151,8 @@ class CudaBackend(Backend):
     def enqueue(self, array: NDArray, staging_buffer: StagingBuffer) -> None:
         self._staging_copy = (self._staging_copy + 1) % _STAGING_COPIES
         copy, address = staging_buffer.copies[self._staging_copy]
-        copy[:] = array.view(np.uint8)
-        self._queue_upload(staging_buffer.device.data.ptr, address, copy.nbytes)
+        copy[: array.nbytes] = array.view(np.uint8)
+        self._queue_upload(staging_buffer.device.data.ptr, address, array.nbytes)
 
     def input_buffer(self, shape: Shape, dtype: DTypeLike, device_resident: bool = False) -> InputBuffer:
         return InputBuffer(self.zeros(shape, dtype), device_resident)
