@@ -10,7 +10,7 @@ import roadbed
 from benchmarks.strays import Scene, f1, real_scenes, with_strays
 from roadbed import Config, GroundFilter, Label, Scan
 from roadbed.ground.engine import Exclusion
-from tests.devices import BACKENDS
+from tests.devices import BACKENDS, backend
 from tests.ground import engines
 
 LARGEST_LOSS = {"solid state C": 1.3}  # of F1; 0.4 on every other set
@@ -81,6 +81,24 @@ def test_strays_cost_little_on_mountains(ground, sensor, largest_loss):
         changed, _ = with_strays(scene, 0.05, seed)
         losses.append(f1(scene, ground(scan).is_ground) - f1(changed, ground(changed.scan).is_ground))
     assert np.mean(losses) < largest_loss
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("where", "frame", "largest_loss"),
+    [
+        ("city?sensor=solid_state&seed=901", 24, 0.5),  # strays so dense that each has others at its height
+        ("city?sensor=vlp16&seed=912", 0, 1.0),  # so few returns that an eighth of them shows no stray
+        ("mountain?sensor=vlp16&seed=901", 5, 1.0),  # a bank higher than the sensor, through which rays would pass
+    ],
+)
+def test_strays_along_the_beam_cost_little_more_than_missing_returns(name, where, frame, largest_loss):
+    source = roadbed.open(f"sim:{where}&frames={frame + 1}&multipath=0.05")
+    scan, truth = replace(source[frame], T_world_sensor=None), source.truth(frame)
+    ground = GroundFilter(Config(), backend=backend(name))
+    points = np.where(truth.spurious[:, None], np.float32(np.nan), scan.points)
+    scored = Scene(scan, truth.is_ground, ~truth.spurious)
+    assert f1(scored, ground(scan).is_ground) > f1(scored, ground(scan.with_points(points)).is_ground) - largest_loss
 
 
 def flat_with_pit(rng, depth=1.5):
