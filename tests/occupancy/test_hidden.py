@@ -59,8 +59,8 @@ def test_a_filter_calls_nothing_free_that_its_objects_hide(name):
         assert not found.free[hidden].any()
         seen = found.observation < 0.49
         for one, other in ((found.static, plain.static), (found.free[seen], plain.free[seen])):
-            # Sums on a GPU differ by rounding from run to run: now and then a particle is drawn in another cell, and moves
-            # others. On the CPU no cell may differ.
+            # Sums on a GPU differ by rounding from run to run: now and then a particle is drawn in another cell, and
+            # moves others. On the CPU no cell may differ.
             difference = abs(one - other)
             assert np.mean(difference) < 1e-3
             assert name != "cpu" or not np.any(difference > 1e-3)
