@@ -125,7 +125,7 @@ class _Job:
     """Work for a pool thread. `finish` cancels it if no thread has begun it: then other threads have done all work."""
 
     def __init__(self, work: Callable[[], None]) -> None:
-        self._work = work
+        self._work: Callable[[], None] | None = work  # until it is done: it may hold a filter that is closed next
         self._failure: BaseException | None = None
         self._begun, self._running = threading.Lock(), threading.Lock()
         self._running.acquire()
@@ -133,17 +133,21 @@ class _Job:
     def run(self) -> None:
         if not self._begun.acquire(blocking=False):
             return
+        work, self._work = self._work, None
         try:
-            self._work()
+            if work:
+                work()
         except BaseException as failure:
             self._failure = failure
         finally:
+            del work
             self._running.release()
 
     def finish(self) -> BaseException | None:
         """Wait for the job, or cancel it; returns the exception it raised."""
         if not self._begun.acquire(blocking=False):
             self._running.acquire()
+        self._work = None
         return self._failure
 
 
