@@ -2,6 +2,7 @@
 """Work shared among threads: every part is done once, whoever does it, and what goes wrong is told."""
 
 import multiprocessing
+import os
 import threading
 import time
 import weakref
@@ -206,17 +207,17 @@ def test_a_call_that_fails_is_told_and_kernels_are_spread_again_afterwards():
 
 
 def test_work_that_is_done_holds_nothing():
-    """A filter whose last work a thread has done is closed and freed at once, without a collection."""
+    """A filter is freed when it is closed, also where its last work still waits for a thread: all are busy."""
 
     class Held:
         def work(self):
-            time.sleep(0.0003)
             return 1
 
-    for turn in range(300):
-        held = Held()
-        known, result = weakref.ref(held), parallel_begin(held.work)
-        time.sleep(0.0005 * (turn % 2))  # a thread begins it, or the caller does it
-        assert result() == 1
-        del held, result
-        assert known() is None
+    busy = [parallel_begin(time.sleep, 0.5) for _ in range(max(2, os.cpu_count() or 1))]
+    held = Held()
+    known, result = weakref.ref(held), parallel_begin(held.work)
+    assert result() == 1
+    del held, result
+    assert known() is None
+    for wait in busy:
+        wait()
