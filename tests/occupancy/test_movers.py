@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A LiDAR that turns sees each azimuth at another time: points of tracked objects are moved to the frame's time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -58,6 +60,10 @@ def test_more_objects_than_there_is_room_for_are_left_out():
     assert len(movers_at(1.0, tracks[:0], Pose.identity())) == 0
 
 
+def with_times(scan, **channels):
+    return replace(scan, channels={**scan.channels, **channels})
+
+
 def scene(time, timed, car=True):
     """A car passes a standing sensor that sees it LAG seconds late at first, and early from the eleventh scan on.
 
@@ -69,7 +75,7 @@ def scene(time, timed, car=True):
     scan = scan_at(np.vstack([ground, body]), time)
     if timed:
         times = np.repeat((0.0, lag), (len(ground), len(body)))
-        scan.channels["deskewed_time"] = times  # type: ignore[index]
+        scan = with_times(scan, deskewed_time=times)
     return scan, flat_ground(scan, Grid.centred(80.0, 60.0, 1.0))
 
 
@@ -106,8 +112,7 @@ def test_times_of_the_frame_itself_change_nothing():
     for k in range(14):
         scan, ground = scene(0.1 * k, timed=False)
         plain = one(scan, ground)
-        scan.channels["deskewed_time"] = np.zeros(len(scan))  # type: ignore[index]
-        frame = other(scan, ground)
+        frame = other(with_times(scan, deskewed_time=np.zeros(len(scan))), ground)
         for name in ("static", "dynamic", "free", "velocity", "moving"):
             np.testing.assert_array_equal(getattr(frame, name), getattr(plain, name))
     assert frame.objects
@@ -128,8 +133,7 @@ def test_scans_that_are_not_deskewed_are_left_as_they_are(counts):
     filter_ = OccupancyFilter(CONFIG)
     for k in range(6):
         scan, ground = scene(0.1 * k, timed=True)
-        scan.__dict__["point_time"] = scan.channels.pop("deskewed_time")  # type: ignore[attr-defined]
-        filter_(scan, ground)
+        filter_(replace(scan, channels={}, point_time=scan.channels["deskewed_time"]), ground)
     assert not counts
 
 

@@ -74,9 +74,7 @@ def occupancy() -> None:
             filter_(scan, _level_ground(scan))
     unite(0, 4, np.zeros((2, 4), np.uint16), np.empty(4, np.uint16))  # fusion of two sensors
     points, point_time = np.zeros((1, 3), np.float32), np.zeros(1, np.float32)
-    move_points(
-        0, 1, points, point_time, np.zeros(1, MOVER), points.copy()
-    )  # of objects, in scans whose points have times
+    move_points(0, 1, points, point_time, np.zeros(1, MOVER), points.copy())  # of objects, in scans with point times
     grid, tracker = Grid.centred(9, 9, 1.0), ObjectTracker(TrackRule.of(OccupancyConfig()))
     velocity, covariance = (np.zeros((*grid.shape, numbers), np.float32) for numbers in (2, 3))
     seen, static = np.ones(grid.shape, np.float32), np.zeros(grid.shape, np.float32)
