@@ -61,6 +61,23 @@ roadbed.GroundFilter()(drive[0].points)
     assert done.stdout == ""
 
 
+def test_labels_are_compiled_for_the_types_of_a_scan():
+    """Two processes share the kernels of the ground: what `labels` compiles without a scan, `ground` must not again."""
+    script = """
+from roadbed.ground.stcrf.cpu import compute_variance, describe_surface, drop_small_components, label_points
+from roadbed.ground.visibility.cpu import mark_non_ground
+from roadbed.ground.visibility.faces_cpu import mark_steep_faces
+from roadbed.warm_up import workload
+
+kernels = compute_variance, describe_surface, drop_small_components, label_points, mark_non_ground, mark_steep_faces
+for job in (workload.labels, workload.ground):
+    job()
+    print([len(kernel.signatures) for kernel in kernels])
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=900, check=True)
+    assert done.stdout.splitlines() == ["[1, 1, 1, 1, 1, 1]"] * 2
+
+
 def test_a_watcher_hears_what_is_compiled(tmp_path, monkeypatch):
     """Steps count up to their total, and the last one says that all is ready."""
 

@@ -9,7 +9,7 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import date
 from itertools import count
-from os import cpu_count
+from os import sched_getaffinity
 from pathlib import Path
 from time import perf_counter, process_time, thread_time
 from typing import Any
@@ -79,7 +79,7 @@ def report(name: str, rows: Sequence[Mapping[str, Any]], **more: Any) -> dict[st
         "bench": name,
         "date": date.today().isoformat(),
         "machine": platform.machine(),
-        "cores": cpu_count(),
+        "cores": len(sched_getaffinity(0)),  # that this process may use
         "threads": numba.get_num_threads(),
         "python": platform.python_version(),
         "numba": numba.__version__,

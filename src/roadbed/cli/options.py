@@ -140,7 +140,7 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
 
     parts = ["simulator"] if source.startswith("sim:") else []
     if settings.backend == "cpu":
-        parts += ["variance"] if settings.ground.method == "variance" else ["ground", "mounting"]
+        parts += ["variance"] if settings.ground.method == "variance" else ["ground", "labels", "mounting"]
     parts += ["occupancy"] if occupancy else []
     missing = cold(parts)
     if len(missing) > 1:  # the command compiles a single part by itself

@@ -12,7 +12,7 @@ from roadbed.cli.screen import Json, print_json
 def warm_up(
     parts: Annotated[
         list[str] | None,
-        typer.Argument(help="ground, occupancy, simulator, mounting, variance, pictures, files; all by default."),
+        typer.Argument(help="ground, labels, occupancy, simulator, mounting, variance, pictures, files; default: all."),
     ] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Parallel processes; one per core by default.")] = None,
     as_json: Json = False,

@@ -27,8 +27,9 @@ _PACKAGE = Path(__file__).parents[1]
 # The packages whose kernels each job compiles; `workload` has a function of the same name that calls the kernels.
 # The longest job is first, so that the last one to finish is short.
 JOBS = {
-    "ground": ("ground.stcrf", "ground.visibility"),
+    "ground": ("ground.stcrf.points", "ground.stcrf.start", "ground.stcrf.em", "ground.stcrf.motion"),
     "occupancy": ("occupancy",),
+    "labels": ("ground.stcrf.labels", "ground.stcrf.surface", "ground.visibility"),
     "simulator": ("simulate",),
     "mounting": ("ground.mounting", "ground.cloud", "ground.ego"),
     "variance": ("ground.variance",),

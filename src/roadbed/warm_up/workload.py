@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import numpy as np
 
-import roadbed.ground.stcrf.cpu
 import roadbed.ground.variance.cpu
 import roadbed.occupancy.cpu
 import roadbed.simulate.sequence  # noqa: F401  (imports register the kernels)
@@ -15,8 +14,12 @@ from roadbed.core.geometry import Grid, Pose
 from roadbed.ground import GroundFilter
 from roadbed.ground.cloud.origin import density_fall
 from roadbed.ground.cloud.origin_cpu import hidden_share
+from roadbed.ground.engine import SensorViews
 from roadbed.ground.mounting.estimator import MountingEstimator
+from roadbed.ground.stcrf.cpu import StcrfCpu
 from roadbed.ground.stcrf.motion.motion_cpu import planes_of
+from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
+from roadbed.ground.visibility.model import VisibilityModel
 from roadbed.occupancy import OccupancyFilter
 from roadbed.occupancy.fusion.fuse_cpu import unite
 from roadbed.occupancy.objects.arrays import MovingLayers
@@ -34,9 +37,9 @@ _HEIGHT = 1.8  # m of the sensor over a level road
 
 def ground() -> None:
     """Short drives on the rolling lattice, on the one in the vehicle frame and up a hillside; one scan of 4 layers and
-    one of a low sensor on an even floor."""
+    one of a low sensor on an even floor. Kernels that `labels` compiles in another process come as late as they can."""
     for motion in ("rolling", "vehicle"):
-        filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}}}))
+        filter_ = GroundFilter(Config.parse({"ground": {"time": {"motion": motion}, "without": ["visibility"]}}))
         for number in range(3):
             filter_(_scan(number))
     hill = GroundFilter()
@@ -49,6 +52,14 @@ def ground() -> None:
     low = Pose.from_euler(z=0.4)
     GroundFilter()(Scan(_scan(0).points * np.array([1, 1, 0.4 / _HEIGHT], np.float32), T_vehicle_sensor=low))
     planes_of(np.ones((9, 3, 3), np.float32), 1.0, 1.0)  # kernels of the accelerators' prior
+
+
+def labels() -> None:
+    """What the ground's other kernels are not needed for, so that another process can compile it at the same time."""
+    StcrfCpu(Config()).warm_up_results()
+    points, level = _scan(0, layers=4).points, np.eye(3)
+    non_ground_points(points, SensorViews(level, np.zeros((1, 3))), VisibilityModel())
+    steep_faces(points, level)
 
 
 def variance() -> None:

@@ -100,6 +100,11 @@ class Outputs(NamedTuple):
     probability: Float32
     height: Float32
 
+    @classmethod
+    def of(cls, points: int) -> Self:
+        """Arrays for the results of `points` points."""
+        return cls(np.empty(points, np.uint8), np.empty(points, np.float32), np.empty(points, np.float32))
+
 
 class Field:
     """Information and planes of one lattice with a border of empty nodes; `em_cpu` describes the layout."""

@@ -15,8 +15,7 @@ from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
 from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
-from roadbed.ground.stcrf.labels.labels_cpu import PHASES as LABEL_PHASES
-from roadbed.ground.stcrf.labels.labels_cpu import LabelArrays, label_points
+from roadbed.ground.stcrf.labels.labels_cpu import LABEL_PHASES, LabelArrays, label_points
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, pillar_positions
 from roadbed.ground.stcrf.motion.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_field, transport
@@ -130,7 +129,7 @@ class StcrfCpu:
 
     def output(self, given: FrameInput) -> FrameOutput:
         timings, count = self._timings, len(given.points)
-        out = Outputs(np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F))
+        out = Outputs.of(count)
         self._warm, self._single_thread = given.warm, count < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
@@ -157,18 +156,34 @@ class StcrfCpu:
     def profile(self, given: FrameInput) -> dict[str, float]:
         return self.frame(given).timings
 
+    def warm_up_results(self) -> None:
+        """Call the kernels of labels and surface without a scan: they need no kernel before them."""
+        self._sensor = np.zeros(3, F)
+        self._label(self._points(), Outputs.of(0))
+        self._surface(0.0, {})
+
+    def _points(self) -> SortedPoints:
+        """The scan in node order; without one, no points."""
+        x, y, z = self._sorted
+        return SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._active_nodes)
+
     def _sort(self, given: FrameInput) -> SortedPoints:
         """Points to their nodes (M_i), in node order."""
-        points, placement = given.points, given.placement
-        ego, non_ground = given.exclude.ego_mask, given.exclude.non_ground_mask
+        points, placement, exclude = given.points, given.placement, given.exclude
         if len(points) > len(self._sample_nodes):
             self._grow(len(points))
-        x, y, z = self._sorted
-        out = SortedPoints(self._start, x, y, z, self._pillar, self._mark, self._runs, self._active_nodes)
+        out = self._points()
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        scan, known = (points, _NONE if ego is None else ego), _NONE if non_ground is None else non_ground
+        known = _NONE if exclude.non_ground_mask is None else exclude.non_ground_mask
         room = self._sort_scratch_single if self._single_thread else self._sort_scratch
-        sorting = scan, known, pose, self._fine.shape, room, out
+        sorting = (
+            (points, _NONE if exclude.ego_mask is None else exclude.ego_mask),
+            known,
+            pose,
+            self._fine.shape,
+            room,
+            out,
+        )
         parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
 

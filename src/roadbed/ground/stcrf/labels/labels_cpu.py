@@ -142,7 +142,7 @@ def _write(first_block, last_block, points, rules, work, out):
             _write_unknown(runs, U(runs.of_block[block]), last, on_no_node, out)
 
 
-MEASURE, DECIDE, FOLLOW, WRITE, PHASES = range(5)
+MEASURE, DECIDE, FOLLOW, WRITE, LABEL_PHASES = range(5)
 
 
 @inner()
@@ -182,7 +182,7 @@ def label_points(tasks, chunks, points, shape, side, rules, surface, work, out):
     points of the padded lattice."""
     mean, p00 = surface
     parts, blocks = chunks.shape[0] - 1, (out.label.shape[0] + BLOCK - 1) // BLOCK
-    for phase in range(PHASES):
+    for phase in range(LABEL_PHASES):
         part = first_chunk(tasks, phase)
         while part < parts:
             first, last = chunks[part], chunks[part + 1]
