@@ -11,7 +11,7 @@ from roadbed.io.web_guard import Guard, address_of, is_loopback
 from roadbed.outputs.ros_messages.results import TOPICS, FrameNames, ResultMessages, sensor_frame
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
-from roadbed.sources.bags.transforms import RESULTS
+from roadbed.sources.bags.type_names import RESULTS
 
 with needs_extra("foxglove-sdk and websockets", "live", "Foxglove"):
     import foxglove

@@ -19,7 +19,7 @@ from roadbed.outputs.ros_messages.results import FrameNames, ResultMessages, sen
 from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
 from roadbed.sources.bags.rosbag import RosbagSource
-from roadbed.sources.bags.transforms import RESULTS, RIG_TOPIC, ROAD_FRAME
+from roadbed.sources.bags.type_names import RESULTS, RIG_TOPIC, ROAD_FRAME
 from roadbed.sources.source import is_live
 
 SUFFIXES = (".bag", ".mcap")

@@ -174,16 +174,9 @@ class StcrfCpu:
             self._grow(len(points))
         out = self._points()
         pose = placement.rotation.astype(F, "C"), placement.translation.astype(F)
-        known = _NONE if exclude.non_ground_mask is None else exclude.non_ground_mask
+        ego, known = (_NONE if mask is None else mask for mask in (exclude.ego_mask, exclude.non_ground_mask))
         room = self._sort_scratch_single if self._single_thread else self._sort_scratch
-        sorting = (
-            (points, _NONE if exclude.ego_mask is None else exclude.ego_mask),
-            known,
-            pose,
-            self._fine.shape,
-            room,
-            out,
-        )
+        sorting = (points, ego), known, pose, self._fine.shape, room, out
         parallel_region(sort_by_node, SORT_PHASES, *sorting, single_thread=self._single_thread)
         return out
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-from roadbed.sources.bags.transforms import HESAI_TYPE, OUSTER_TYPES, VELODYNE_TYPE
+from roadbed.sources.bags.type_names import HESAI_TYPE, OUSTER_TYPES, VELODYNE_TYPE
 
 _STAMP = "builtin_interfaces/Time stamp\n"
 _PACKETS = {  # by the type of a revolution: the type of a packet and its definition

@@ -23,7 +23,7 @@ from roadbed.sources.bags.message_types import message_types
 from roadbed.sources.bags.metadata import read_metadata, unpack_folder
 from roadbed.sources.bags.recovery import recover
 from roadbed.sources.bags.sqlite import BoundedSqlite3Reader
-from roadbed.sources.bags.transforms import LIVOX_TYPES
+from roadbed.sources.bags.type_names import LIVOX_TYPES
 
 _INDEX_ENTRY_BYTES = 12
 _COMPRESSION_OF = {unpack: name for name, unpack in decompressors.items()}

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from roadbed.core.errors import InputError, needs_extra
 from roadbed.core.frames import Scan
 from roadbed.sources.bags.scan_messages import OusterMessages, ScanMessages
-from roadbed.sources.bags.transforms import (
+from roadbed.sources.bags.transforms import BagPoses, comma_list
+from roadbed.sources.bags.type_names import (
     CLOUD_TYPES,
     OUSTER_TYPES,
     PACKET_TYPES,
     POSE_TYPES,
     RESULTS,
     SCAN_TYPES,
-    BagPoses,
-    comma_list,
 )
 from roadbed.sources.fields import on_mounts
 from roadbed.sources.poses import Trajectory, given_poses

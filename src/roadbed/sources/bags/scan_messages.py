@@ -15,7 +15,8 @@ from roadbed.core.errors import InputError, foreign_errors
 from roadbed.core.frames import Scan
 from roadbed.sources.bags.livox import POINT_FIELDS, LivoxMessage
 from roadbed.sources.bags.pointcloud2 import cloud_fields
-from roadbed.sources.bags.transforms import HESAI_TYPE, OUSTER_TYPES, SCAN_TYPES, frame_name, stamp_seconds
+from roadbed.sources.bags.transforms import frame_name, stamp_seconds
+from roadbed.sources.bags.type_names import HESAI_TYPE, OUSTER_TYPES, SCAN_TYPES
 from roadbed.sources.fields import scan_from_fields
 from roadbed.sources.sensors import hesai, ouster
 from roadbed.sources.sensors.velodyne import scan_of_packets
