@@ -98,6 +98,7 @@ class FrameInput:
     exclude: Exclusion = Exclusion()
     sensors: int = 1  # that saw the points; one is at their origin
     rise: float = 0.0  # m of the highest of several over it
+    pose_variance: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of its height, m^2, and of its slopes along x and y
 
 
 @dataclass(frozen=True, eq=False)

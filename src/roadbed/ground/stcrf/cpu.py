@@ -128,11 +128,11 @@ class StcrfCpu:
             return self._misalignment(self._started)
 
     def output(self, given: FrameInput) -> FrameOutput:
-        timings, count = self._timings, len(given.points)
-        out = Outputs.of(count)
-        self._warm, self._single_thread = given.warm, count < _POINTS or thread_count() == 1
+        timings, out = self._timings, Outputs.of(len(given.points))
+        self._warm, self._single_thread = given.warm, len(given.points) < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
+        self._scatter = np.array(given.pose_variance if given.warm else (0, 0, 0), F)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -158,7 +158,7 @@ class StcrfCpu:
 
     def warm_up_results(self) -> None:
         """Call the kernels of labels and surface without a scan: they need no kernel before them."""
-        self._sensor = np.zeros(3, F)
+        self._sensor, self._scatter = np.zeros((2, 3), F)
         self._label(self._points(), Outputs.of(0))
         self._surface(0.0, {})
 
@@ -280,7 +280,7 @@ class StcrfCpu:
                 limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
                 drop_small_components(*limits, fine.active_columns, *layers)
             if uses("seen_only") and uses("neighbour_disagreement"):
-                compute_variance(fine.active_columns, self._evidence, rules, variance)
+                compute_variance(fine.active_columns, self._evidence, rules, self._sensor, self._scatter, variance)
         return elevation, slope, variance
 
     def keep(self) -> None:

@@ -241,6 +241,7 @@ class StcrfDevice:
         record, placement, vehicle = self._records[slot], given.placement, given.vehicle
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
         record.sensors, record.rise = given.sensors, given.rise
+        record.lift_variance, record.slope_x_variance, record.slope_y_variance = given.pose_variance
         rotation, translation = self._poses[slot]
         rotation[:], translation[:] = placement.rotation.ravel(), placement.translation
         record.given = self.backend.bind(points, self._buffers.input_buffer, 3 * slot * self._buffers.capacity)

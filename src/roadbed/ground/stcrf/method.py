@@ -25,7 +25,8 @@ from roadbed.ground.engine import EgoQuery, Exclusion, FrameInput, FrameOutput, 
 from roadbed.ground.method import Segmented, Started
 from roadbed.ground.mounting.estimator import MountingEstimate, Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
-from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker
+from roadbed.ground.stcrf.motion.grid_pose import GridPose, GridTracker, uncorrected
+from roadbed.ground.stcrf.motion.pose_noise import PoseNoise
 from roadbed.ground.stcrf.sizes import height_weight
 from roadbed.ground.visibility.applies import applies_to, even_floor, tops_beside, views_of
 from roadbed.ground.visibility.cpu import non_ground_points, steep_faces
@@ -74,6 +75,7 @@ class Stcrf:
         self._grid = GridTracker(config, self.engine, long_term_map)
         # A map keeps the given poses: scans aligned to the surface before them would drift from the world together.
         self._aligns = config.ground.uses("alignment") and long_term_map is None
+        self._pose_noise = PoseNoise()
         self._timeline = Timeline(config.timeline.limits)
         self._mountings = Mountings(config.ground.mounting)
         self._no_ego = EgoMask(VehicleConfig(find_body=False), backend)  # for scans without ego points
@@ -98,6 +100,8 @@ class Stcrf:
             moment = self._timeline.update(scan.time, (scan.sensor,), T_world_vehicle)
             diagnostics.extend(moment.diagnostics)
             pose, warm = self._grid.follow(T_world_vehicle, mounting, moment)
+            if moment.link is Link.FIRST:
+                self._pose_noise.reset()
             given = ahead[0] if ahead else self._input(scan, mounting, pose, moving, warm, excluded)
         aligns = warm and self._aligns
         if not ahead:
@@ -164,6 +168,7 @@ class Stcrf:
         found, warm = self.engine.misalignment(), True
         if found is not None and found.fits:
             frame.pose = frame.pose.corrected(found)
+            self._pose_noise.add(uncorrected(found))  # counts from the next scan on: a device computes this one already
         elif found is not None:
             near = f"{100 * found.share:.0f} % of its points near it"
             frame.diagnostics.append(f"scan does not fit the prior surface ({near}): started cold")
@@ -262,7 +267,17 @@ class Stcrf:
             exclude = Exclusion(ego, raised if found is None else found if raised is None else found | raised)
         heights = [mount.T_vehicle_sensor.xyz[2] for mount in scan.mounts]
         sensors = max(len(heights), 1), max(heights, default=0.0)
-        return FrameInput(scan.points, pose.placement, pose.vehicle, pose.road, moving_mask, warm, exclude, *sensors)
+        return FrameInput(
+            scan.points,
+            pose.placement,
+            pose.vehicle,
+            pose.road,
+            moving_mask,
+            warm,
+            exclude,
+            *sensors,
+            pose_variance=self._pose_noise.variance,
+        )
 
     def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         """(N,) points on faces and tops of objects around a low sensor on an even floor, or nearer to the level of the

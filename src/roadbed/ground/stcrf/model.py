@@ -122,6 +122,7 @@ ALIGNMENT_TRUST = 0.8  # share of the misalignment beyond the dead zone that is 
 # smooth surface lies 0.03 m over the foot of a bank, and as much below the edge of a drop on the other side.
 ALIGNMENT_DEAD_LIFT = _F(0.01)  # m
 ALIGNMENT_DEAD_TILT = _F(0.003)  # slope
+POSE_MEMORY = 10  # scans over which the scatter of the poses is averaged
 ALIGNMENT_POINTS = 12000  # at most this many are looked at
 FEWEST_SAMPLES = 50
 FIRM = _F(3)  # effective points a node must hold to be trusted
@@ -220,6 +221,9 @@ FRAME = np.dtype(
         ("has_isolated", np.int32),  # isolated returns are marked
         ("sensors", np.int32),  # that saw the points
         ("rise", np.float32),  # m of the highest of several sensors over the points' origin
+        ("lift_variance", np.float32),  # m^2, of the pose's height over the prior surface; and of its slopes
+        ("slope_x_variance", np.float32),
+        ("slope_y_variance", np.float32),
         # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.
         ("unaligned", np.float32, (3, UNALIGNED)),

@@ -114,8 +114,8 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
     if (wanted & LAYERS) {
         GLOBAL float *own_layers = AT(float, frame->layers, layers + 4 * SLOT * NODES);
         GLOBAL const int *sizes = clean_sizes + SLOT * (NODES + 1);
-        describe(reported + SLOT * NODES, seen + SLOT * NODES, doubts + SLOT * NODES, clean + SLOT * NODES, sizes, own_layers,
-                 frame->base);
+        describe(frame, reported + SLOT * NODES, seen + SLOT * NODES, doubts + SLOT * NODES, clean + SLOT * NODES, sizes,
+                 own_layers);
     }
 #if LANES > 1
     LOCAL_ARRAY uchar group_labels[GROUP];

@@ -91,17 +91,29 @@ class GridPose:
     def corrected(self, by: Misalignment) -> Self:
         """The pose aligned with the prior surface: turned about the sensor, then lowered.
 
-        The share ALIGNMENT_TRUST of the misalignment beyond the dead zone is corrected. Twin: `aligned` of align.cl.
+        Twin: `aligned` of align.cl.
         """
-        tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
-        share = model.ALIGNMENT_TRUST * beyond(tilt, float(model.ALIGNMENT_DEAD_TILT))
-        turn = rotation_to_level(share * by.slope_x, share * by.slope_y)
-        lower = model.ALIGNMENT_TRUST * beyond(lift, float(model.ALIGNMENT_DEAD_LIFT)) * by.lift
+        tilt, lift = corrected_shares(by)
+        turn = rotation_to_level(tilt * by.slope_x, tilt * by.slope_y)
+        lower = lift * by.lift
         x, y, z = self.T_lattice_sensor.xyz
         u, v, w = Pose.of_numbers((*turn, 0.0, 0.0, 0.0)).of(x, y, z)
         correction = Pose.of_numbers((*turn, x - u, y - v, z - w - lower))
         sensor, vehicle = correction @ self.T_lattice_sensor, correction @ self.T_lattice_vehicle
         return replace(self, T_lattice_sensor=sensor, T_lattice_vehicle=vehicle)
+
+
+def corrected_shares(by: Misalignment) -> tuple[float, float]:
+    """The shares of a scan's tilt and lift that are corrected: ALIGNMENT_TRUST of what is beyond the dead zone."""
+    tilt, lift = math.sqrt(by.slope_x * by.slope_x + by.slope_y * by.slope_y), abs(by.lift)
+    dead_tilt, dead_lift = float(model.ALIGNMENT_DEAD_TILT), float(model.ALIGNMENT_DEAD_LIFT)
+    return model.ALIGNMENT_TRUST * beyond(tilt, dead_tilt), model.ALIGNMENT_TRUST * beyond(lift, dead_lift)
+
+
+def uncorrected(by: Misalignment) -> Misalignment:
+    """What `GridPose.corrected` leaves of a misalignment."""
+    tilt, lift = corrected_shares(by)
+    return replace(by, lift=(1 - lift) * by.lift, slope_x=(1 - tilt) * by.slope_x, slope_y=(1 - tilt) * by.slope_y)
 
 
 def beyond(size: float, dead: float) -> float:

@@ -52,25 +52,25 @@ FUNCTION int in_large_component(GLOBAL const int *clean, GLOBAL const int *sizes
 }
 
 // The reported variance of a node.
-FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, GLOBAL const int *clean,
-                                GLOBAL const int *sizes, int node) {
+FUNCTION float variance_as_seen(GLOBAL const Frame *frame, GLOBAL const uchar *seen, GLOBAL const float4 *doubts,
+                                GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
     float doubt = doubts[node].x;
     if (doubt > KNOWN_VARIANCE) return doubt;
     if (SMALL_COMPONENTS && !in_large_component(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
-    return DISAGREEMENT > 0.0f ? compute_variance(seen, doubts, node) : doubt;
+    return DISAGREEMENT > 0.0f ? compute_variance(frame, seen, doubts, node) : doubt;
 }
 #endif
 
 // Writes the output layers; the surface is unknown where its variance is too large.
-FUNCTION void describe(GLOBAL const float4 *reported, GLOBAL const uchar *seen, GLOBAL const float4 *doubts,
-                       GLOBAL const int *clean, GLOBAL const int *sizes, GLOBAL float *layers, float base) {
+FUNCTION void describe(GLOBAL const Frame *frame, GLOBAL const float4 *reported, GLOBAL const uchar *seen,
+                       GLOBAL const float4 *doubts, GLOBAL const int *clean, GLOBAL const int *sizes, GLOBAL float *layers) {
     FOR_EACH(node, NODES) {
         float4 plane = reported[node];
 #if SEEN_ONLY
-        plane.w = variance_as_seen(seen, doubts, clean, sizes, node);
+        plane.w = variance_as_seen(frame, seen, doubts, clean, sizes, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;
-        layers[node] = known ? plane.x + base : NOT_A_NUMBER;
+        layers[node] = known ? plane.x + frame->base : NOT_A_NUMBER;
         layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
         layers[NODES + 2 * node + 1] = known ? plane.z : NOT_A_NUMBER;
         layers[3 * NODES + node] = plane.w;
