@@ -78,6 +78,8 @@ def test_scatter_adds_to_the_variance_of_a_frame_with_a_prior(name):
     first = variance(pose_variance=SCATTER)
     engine.keep()
     plain, scattered = variance(warm=True), variance(warm=True, pose_variance=SCATTER)
+    without = engine.frame(replace(scan, warm=True, pose_variance=SCATTER)).surface_variance
+    np.testing.assert_allclose(np.where(np.isfinite(plain), without, np.nan), plain, rtol=1e-5)
     np.testing.assert_allclose(variance(), first, rtol=1e-5)  # without a prior the poses say nothing
     middle = np.arange(SIZE) + 0.5 - SIZE / 2
     along, across = np.meshgrid(middle - 3.0, middle + 2.0)
@@ -107,3 +109,25 @@ def test_two_sigma_hold_most_of_the_surface_whatever_the_odometry(name, noise, d
         nodes += np.count_nonzero(known)
     assert nodes > 3000
     assert inside > 0.95 * nodes
+
+
+@pytest.mark.parametrize("name", DRIVERS)
+def test_the_occupancy_does_not_change_with_the_scatter(name, monkeypatch):
+    """All heights of a scan are wrong together, so that its points are no less certain above its own surface."""
+    scans = simulated("sim:highway?sensor=vlp16&seed=921", 30)[:5]
+    noise = Odometry(noise=0.05, angle_noise=np.radians(0.5))
+    poses = noise.measure([scan.T_world_sensor for scan in scans], seed=921)
+
+    def last():
+        with roadbed.Pipeline(Config(), backend(name)) as pipeline:
+            return [pipeline(scan.at(pose)) for scan, pose in zip(scans, poses)][-1]
+
+    scattered = last()
+    monkeypatch.setattr(PoseNoise, "variance", (0.0, 0.0, 0.0))
+    plain = last()
+    known = np.isfinite(plain.ground.elevation)
+    assert np.median(scattered.ground.variance[known] / plain.ground.variance[known]) > 1.5
+    for layer in ("static", "dynamic", "free"):
+        found, expected = getattr(scattered.occupancy, layer), getattr(plain.occupancy, layer)
+        np.testing.assert_allclose(found, expected, atol=1e-4 if name == "cpu" else 0.05)
+        assert np.mean(np.abs(found - expected)) < 1e-4

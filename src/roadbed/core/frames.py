@@ -259,6 +259,7 @@ class GroundFrame(Drawable):
     used_prior: bool = False  # whether the surface of earlier scans was used
     has_origin: bool = True  # False: the points were handled as a cloud without a sensor
     cells: VarianceCells | None = None  # statistics per cell, with the method "variance"
+    surface_variance: Float32 | None = None  # m^2, `variance` without the scatter of the poses; None: there is none
     traversability_limits: TraversabilityLimits | None = None  # of the configuration; None: the defaults
     device: DeviceGround | None = None  # private: the same results on the accelerator
     diagnostics: tuple[str, ...] = ()  # messages: pose jump, late scan, mounting estimated anew, ...

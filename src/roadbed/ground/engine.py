@@ -111,6 +111,7 @@ class FrameOutput:
     elevation: Any = None  # None: made of `cells` when it is read
     slope: Any = None
     variance: Any = None
+    surface_variance: Any = None  # the same without the scatter of the poses; None: there is none
     timings: dict[str, float] = field(default_factory=dict)
     cells: VarianceCells | None = None
     device: DeviceGround | None = None

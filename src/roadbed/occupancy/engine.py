@@ -79,8 +79,8 @@ class GroundSurface:
         up_x, up_y, up_z = ground.T_grid_vehicle.turned(0.0, 0.0, 1.0)
         slope_x, slope_y = -up_x / up_z, -up_y / up_z
         plane = np.array([z - slope_x * x - slope_y * y, slope_x, slope_y])
-        layers = (ground.elevation if elevation is None else elevation, ground.slope, ground.variance)
-        return cls(ground.grid, *layers, plane)
+        variance = ground.variance if ground.surface_variance is None else ground.surface_variance
+        return cls(ground.grid, ground.elevation if elevation is None else elevation, ground.slope, variance, plane)
 
 
 @dataclass(frozen=True, eq=False)

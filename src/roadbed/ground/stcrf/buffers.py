@@ -39,7 +39,7 @@ class Buffers:
         self.clean = zeros(slots * nodes, np.int32)  # union-find parents of clean nodes, -1: not clean
         self.clean_sizes = zeros(slots * (nodes + 1), np.int32)  # nodes per component, then the number of known nodes
         self.frames = backend.staging_buffer(slots * FRAME.itemsize)
-        self.layers = backend.output((slots, 4, nodes), np.float32, device_resident)
+        self.layers = backend.output((slots, 5, nodes), np.float32, device_resident)
         self.tallies = zeros(slots * tally_words(config), np.uint32)
         self.row_sums, self.node_classes = zeros(slots * nodes, np.uint32), zeros(slots * nodes, np.uint8)
         self.overlap = backend.output((slots, 2), np.int32)

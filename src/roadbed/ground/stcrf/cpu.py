@@ -7,18 +7,19 @@ from functools import cache, lru_cache, partial
 import numpy as np
 
 from roadbed.config import Config
-from roadbed.config.ground import GroundConfig
 from roadbed.core.geometry import Float32
 from roadbed.core.timing import timed
 from roadbed.ground.engine import FrameInput, FrameOutput, Misalignment, Rolled, Turned, Unaligned, Vehicle
 from roadbed.ground.stcrf import model
 from roadbed.ground.stcrf.arrays import ActiveNodes, Field, Moving, Outputs, Runs, ShapingPoints, SortedPoints
-from roadbed.ground.stcrf.em.em_cpu import EmArrays, EmRules, em_rules, run_em
+from roadbed.ground.stcrf.cpu_rules import make_em_rules, make_surface_rules
+from roadbed.ground.stcrf.em.em_cpu import EmArrays, run_em
 from roadbed.ground.stcrf.labels.heights_cpu import BANDS_ROOM
 from roadbed.ground.stcrf.labels.labels_cpu import LABEL_PHASES, LabelArrays, label_points
 from roadbed.ground.stcrf.labels.vote_cpu import empty_votes, pillar_positions
 from roadbed.ground.stcrf.motion.align_cpu import Samples, fit_tilt, sample_residuals
 from roadbed.ground.stcrf.motion.motion_cpu import shift, shift_known, solve_field, transport
+from roadbed.ground.stcrf.motion.pose_noise import with_scatter
 from roadbed.ground.stcrf.points.active_columns_cpu import (
     CHUNKS,
     VECTOR,
@@ -36,7 +37,6 @@ from roadbed.ground.stcrf.rules import LabelRules
 from roadbed.ground.stcrf.sizes import (
     alignment_stride,
     check_memory_for,
-    height_weight,
     lattice_of,
     low_side_of,
     reach_of,
@@ -47,7 +47,6 @@ from roadbed.ground.stcrf.surface.small_components_cpu import drop_small_compone
 from roadbed.ground.stcrf.surface.surface_cpu import (
     SURFACE_PHASES,
     Evidence,
-    SurfaceRules,
     compute_variance,
     describe_surface,
 )
@@ -94,8 +93,8 @@ class StcrfCpu:
         self._sample_counts = np.zeros(nodes, np.int32)
         self._evidence = Evidence.none(rows, self._fine.mean.shape[2])
         # Of functions: bound methods would keep the arrays of a closed filter until garbage is collected.
-        self._em_rules = cache(partial(_make_em_rules, self.config))
-        self._surface_rules = lru_cache(4)(partial(_make_surface_rules, self.config))
+        self._em_rules = cache(partial(make_em_rules, self.config))
+        self._surface_rules = lru_cache(4)(partial(make_surface_rules, self.config))
         self._warm = self._single_thread = False  # this frame uses the prior, and is computed by this thread only
         self._carries = False  # `prior_mean` holds a plane for every node, known or not
         self._started: FrameInput
@@ -132,7 +131,7 @@ class StcrfCpu:
         self._warm, self._single_thread = given.warm, len(given.points) < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
-        self._scatter = np.array(given.pose_variance if given.warm else (0, 0, 0), F)
+        self._scatter = given.pose_variance if given.warm else (0.0, 0.0, 0.0)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -158,7 +157,7 @@ class StcrfCpu:
 
     def warm_up_results(self) -> None:
         """Call the kernels of labels and surface without a scan: they need no kernel before them."""
-        self._sensor, self._scatter = np.zeros((2, 3), F)
+        self._sensor, self._scatter = np.zeros(3, F), (0.0, 0.0, 0.0)
         self._label(self._points(), Outputs.of(0))
         self._surface(0.0, {})
 
@@ -263,8 +262,8 @@ class StcrfCpu:
         parallel_region(label_points, LABEL_PHASES, *given, single_thread=self._single_thread)
         self._active_nodes, self._active_nodes_before = self._active_nodes_before, self._active_nodes
 
-    def _surface(self, base: float, timings: dict[str, float]) -> tuple[Float32, Float32, Float32]:
-        """Elevation (m, lattice frame), slopes and variance (m^2) of every node."""
+    def _surface(self, base: float, timings: dict[str, float]) -> tuple[Float32, Float32, Float32, Float32 | None]:
+        """Elevation (m, lattice frame), slopes, variance (m^2) and, if that differs, without the poses' scatter."""
         uses, fine = self.config.uses, self._fine
         with timed(timings, "surface"):
             shape = fine.shape.rows, fine.shape.columns
@@ -280,8 +279,11 @@ class StcrfCpu:
                 limits = model.SMALL_COMPONENT, rules.largest_variance, unknown
                 drop_small_components(*limits, fine.active_columns, *layers)
             if uses("seen_only") and uses("neighbour_disagreement"):
-                compute_variance(fine.active_columns, self._evidence, rules, self._sensor, self._scatter, variance)
-        return elevation, slope, variance
+                compute_variance(fine.active_columns, self._evidence, rules, variance)
+                if any(self._scatter):
+                    at = self._scatter, self._sensor, float(fine.shape.spacing), float(rules.largest_variance)
+                    return elevation, slope, with_scatter(variance, *at), variance
+        return elevation, slope, variance, None
 
     def keep(self) -> None:
         """The posterior becomes the prior where the ground was seen: what neighbours said would count again."""
@@ -366,35 +368,3 @@ class StcrfCpu:
         tilt = math.hypot(slope_x, slope_y)
         fits = share >= model.SMALLEST_FIT and abs(lift) <= model.LARGEST_LIFT and tilt <= model.LARGEST_TILT
         return Misalignment(lift, slope_x, slope_y, share, fits)
-
-
-def _make_em_rules(config: GroundConfig, warm: bool, iterations: int) -> EmRules:
-    """Of the fine lattice, with a prior or without."""
-    stcrf, early = config.stcrf, config.uses("early_tolerance") and not warm
-    return em_rules(
-        stcrf,
-        iterations=iterations,
-        from_prior=warm,
-        gamma=F(stcrf.gamma if warm else 0),
-        sigma_up_early=F(model.EARLY_SIGMA_UP if early else stcrf.sigma_up),
-        sigma_up=F(stcrf.sigma_up),
-        pull=F(0),
-        height_information=F(height_weight(config)),
-        slope_information=F(model.SLOPE_WEIGHT),
-    )
-
-
-def _make_surface_rules(config: GroundConfig, warm: bool, base: float) -> SurfaceRules:
-    """With a prior or without; heights count from the base."""
-    stcrf = config.stcrf
-    return SurfaceRules(
-        seen_only=config.uses("seen_only"),
-        height_information=F(height_weight(config)),
-        slope_information=F(model.SLOPE_WEIGHT),
-        scale=F(stcrf.sigma_up**2),
-        disagreement=F(model.DISAGREEMENT_WEIGHT if config.uses("neighbour_disagreement") else 0),
-        gamma=F(stcrf.gamma if warm else 0),
-        spacing=F(stcrf.spacing),
-        largest_variance=F(stcrf.known_sigma**2),
-        base=F(base),
-    )

@@ -335,7 +335,7 @@ class StcrfDevice:
     def _queue_fetch(self, slot: int) -> None:
         """Queue the copies to the host."""
         for name in self._fetched:
-            count = 4 * self.lattice.size if name == "layers" else self._records[slot].count
+            count = 5 * self.lattice.size if name == "layers" else self._records[slot].count
             self.backend.fetch(getattr(self._buffers, name), slot, count)
 
     def _output(self, slot: int, timings: dict[str, float], device: DeviceGround | None = None) -> FrameOutput:
@@ -350,13 +350,14 @@ class StcrfDevice:
             device=device,
         )
 
-    def _surface(self, slot: int) -> tuple[Float32, Float32, Float32]:
+    def _surface(self, slot: int) -> tuple[Float32, Float32, Float32, Float32]:
         nodes, shape = self.lattice.size, self.lattice.shape
         if "layers" not in self._fetched:
             nodes, shape = 0, (0, 0)
-        layers = self._given(self._buffers.layers.host[slot].reshape(-1)[: 4 * nodes])
-        elevation, slope, variance = layers[:nodes], layers[nodes : 3 * nodes], layers[3 * nodes :]
-        return elevation.reshape(shape), slope.reshape(*shape, 2), variance.reshape(shape)
+        layers = self._given(self._buffers.layers.host[slot].reshape(-1)[: 5 * nodes])
+        elevation, slope = layers[:nodes].reshape(shape), layers[nodes : 3 * nodes].reshape(*shape, 2)
+        own, variance = layers[3 * nodes :].reshape(2, *shape)
+        return elevation, slope, variance, own
 
     def _given(self, array: Any) -> Any:
         return array if self._returns_device_arrays or self.slots == 1 else array.copy()

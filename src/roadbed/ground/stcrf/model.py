@@ -190,7 +190,7 @@ FRAME = np.dtype(
         ("label", np.uint64),  # outputs, one per point
         ("probability", np.uint64),
         ("height", np.uint64),
-        ("layers", np.uint64),  # elevation, then slope (x, y), then variance
+        ("layers", np.uint64),  # elevation, slope (x, y), variance without and with the scatter of the poses
         ("count", np.int32),
         ("wanted", np.int32),  # PROBABILITY | HEIGHT | LAYERS
         ("warm", np.int32),  # the prior is used; 2: and the first surface started from its planes

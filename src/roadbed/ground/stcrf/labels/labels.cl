@@ -112,7 +112,7 @@ KERNEL label(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL co
     GLOBAL float *probability = AT(float, frame->probability, probabilities + SLOT * capacity);
     GLOBAL float *height = AT(float, frame->height, heights + SLOT * capacity);
     if (wanted & LAYERS) {
-        GLOBAL float *own_layers = AT(float, frame->layers, layers + 4 * SLOT * NODES);
+        GLOBAL float *own_layers = AT(float, frame->layers, layers + 5 * SLOT * NODES);
         GLOBAL const int *sizes = clean_sizes + SLOT * (NODES + 1);
         describe(frame, reported + SLOT * NODES, seen + SLOT * NODES, doubts + SLOT * NODES, clean + SLOT * NODES, sizes,
                  own_layers);

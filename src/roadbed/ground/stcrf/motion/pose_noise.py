@@ -7,6 +7,7 @@ part of it; what it leaves lies in every height that is reported of this scan, m
 
 import numpy as np
 
+from roadbed.core.geometry import Float32
 from roadbed.ground.engine import Misalignment
 from roadbed.ground.stcrf import model
 
@@ -38,3 +39,14 @@ class PoseNoise:
         """Of the height at the sensor, m^2, and of the slopes along x and y."""
         lift, slope_x, slope_y = self._variance.tolist()
         return lift, slope_x, slope_y
+
+
+def with_scatter(
+    variance: Float32, scatter: tuple[float, float, float], sensor: Float32, spacing: float, largest: float
+) -> Float32:
+    """(rows, columns) m^2, at most `largest` for known nodes, with the variance of the pose of a `sensor` (m from the
+    corner): far away its slopes count. Twin: `with_scatter` of surface.cl."""
+    rows, columns = variance.shape
+    x, y = ((np.arange(n) + 0.5) * spacing - at for n, at in zip((columns, rows), sensor))
+    added = (scatter[0] + scatter[1] * x * x + (scatter[2] * y * y)[:, None]).astype(np.float32)
+    return np.where(variance <= largest, np.minimum(variance + added, np.float32(largest)), variance)

@@ -52,12 +52,12 @@ FUNCTION int in_large_component(GLOBAL const int *clean, GLOBAL const int *sizes
 }
 
 // The reported variance of a node.
-FUNCTION float variance_as_seen(GLOBAL const Frame *frame, GLOBAL const uchar *seen, GLOBAL const float4 *doubts,
-                                GLOBAL const int *clean, GLOBAL const int *sizes, int node) {
+FUNCTION float variance_as_seen(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, GLOBAL const int *clean,
+                                GLOBAL const int *sizes, int node) {
     float doubt = doubts[node].x;
     if (doubt > KNOWN_VARIANCE) return doubt;
     if (SMALL_COMPONENTS && !in_large_component(clean, sizes, node)) return VARIANCE_SCALE / HEIGHT_INFORMATION;
-    return DISAGREEMENT > 0.0f ? compute_variance(frame, seen, doubts, node) : doubt;
+    return DISAGREEMENT > 0.0f ? compute_variance(seen, doubts, node) : doubt;
 }
 #endif
 
@@ -67,12 +67,17 @@ FUNCTION void describe(GLOBAL const Frame *frame, GLOBAL const float4 *reported,
     FOR_EACH(node, NODES) {
         float4 plane = reported[node];
 #if SEEN_ONLY
-        plane.w = variance_as_seen(frame, seen, doubts, clean, sizes, node);
+        plane.w = variance_as_seen(seen, doubts, clean, sizes, node);
 #endif
         int known = plane.w <= KNOWN_VARIANCE;
+        float scattered = plane.w;
+#if SEEN_ONLY
+        if (known && frame->warm && DISAGREEMENT > 0.0f) scattered = with_scatter(frame, plane.w, node);
+#endif
         layers[node] = known ? plane.x + frame->base : NOT_A_NUMBER;
         layers[NODES + 2 * node] = known ? plane.y : NOT_A_NUMBER;
         layers[NODES + 2 * node + 1] = known ? plane.z : NOT_A_NUMBER;
         layers[3 * NODES + node] = plane.w;
+        layers[4 * NODES + node] = scattered;
     }
 }

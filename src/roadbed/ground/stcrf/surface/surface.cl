@@ -58,8 +58,8 @@ FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen,
 
 // The variance of a known node, m^2. The unevenness around is the variance of a point, instead of a fixed one. The node's own
 // unevenness is added however many points it has, more of it where it has none, and so is the part of the expected slope:
-// one ring of points cannot determine the slope across it. The scatter of the poses counts far from the sensor.
-FUNCTION float compute_variance(GLOBAL const Frame *frame, GLOBAL const uchar *seen, GLOBAL const float4 *doubts, int node) {
+// one ring of points cannot determine the slope across it.
+FUNCTION float compute_variance(GLOBAL const uchar *seen, GLOBAL const float4 *doubts, int node) {
     int column = node % COLUMNS, row = node / COLUMNS;
     float total = 0.0f, count = 0.0f;
     for (int j = max(row - 1, 0); j < min(row + 2, ROWS); ++j)
@@ -72,13 +72,15 @@ FUNCTION float compute_variance(GLOBAL const Frame *frame, GLOBAL const uchar *s
     float point = POINT_NOISE + POINT_UNEVENNESS * total / fmax(count, 1.0f);
     float4 own = doubts[node];
     float share = seen[node] & SEEN ? NODE_UNEVENNESS : FILLED_UNEVENNESS;
-    float variance = own.z * point + share * own.y + SLOPE_VARIANCE * own.w;
-    if (frame->warm) {
-        float x = frame->translation[0] - SPACING * ((float)column + 0.5f);
-        float y = frame->translation[1] - SPACING * ((float)row + 0.5f);
-        variance += frame->lift_variance + x * x * frame->slope_x_variance + y * y * frame->slope_y_variance;
-    }
-    return fmin(variance, KNOWN_VARIANCE);
+    return fmin(own.z * point + share * own.y + SLOPE_VARIANCE * own.w, KNOWN_VARIANCE);
+}
+
+// The variance of a known node with the scatter of the poses, which counts far from the sensor.
+FUNCTION float with_scatter(GLOBAL const Frame *frame, float variance, int node) {
+    float x = frame->translation[0] - SPACING * ((float)(node % COLUMNS) + 0.5f);
+    float y = frame->translation[1] - SPACING * ((float)(node / COLUMNS) + 0.5f);
+    float scatter = frame->lift_variance + x * x * frame->slope_x_variance + y * y * frame->slope_y_variance;
+    return fmin(variance + scatter, KNOWN_VARIANCE);
 }
 #else
 FUNCTION float2 doubt_of(GLOBAL const float4 *surface, GLOBAL const uchar *seen, int node) {

@@ -11,19 +11,7 @@ from roadbed.ground.stcrf.points.active_columns_cpu import is_seen_from_above
 from roadbed.kernels.jit import inlined, merged, njit
 from roadbed.kernels.numeric import ONE, F, U, max, min
 from roadbed.kernels.scratch import uncounted
-from roadbed.kernels.simd import (
-    LANES,
-    STEP,
-    lane_indices,
-    load,
-    load_flat,
-    mask_bits,
-    maximum,
-    splat,
-    store,
-    store_flat,
-    where,
-)
+from roadbed.kernels.simd import LANES, STEP, load, load_flat, mask_bits, maximum, splat, store, store_flat, where
 from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 
 
@@ -234,15 +222,14 @@ def describe_surface(tasks, chunks, information, arrays, seen_by, active_columns
 
 
 @njit(cache=True, nogil=True)
-def compute_variance(active_columns, evidence, rules, sensor, pose, variance):
+def compute_variance(active_columns, evidence, rules, variance):
     """Replace the doubt of known nodes by their variance, m^2.
 
     The unevenness around is the variance of a point, instead of a fixed one. The node's own unevenness is added however
     many points it has, more of it where it has none, and so is the part of the expected slope: one ring of points
-    cannot determine the slope across it. `pose`: variance of the height at the `sensor`, m^2, and of both slopes.
+    cannot determine the slope across it.
     """
     rows, columns = variance.shape
-    half, spacing = F(0.5), rules.spacing
     seen, seen_in_row = evidence.seen, evidence.seen_in_row
     unevenness, most = evidence.unevenness, rules.largest_variance
     all_known = most >= rules.scale / rules.height_information
@@ -261,10 +248,8 @@ def compute_variance(active_columns, evidence, rules, sensor, pose, variance):
             point = around * model.POINT_UNEVENNESS / count + model.POINT_NOISE
             own = F(0) < load(seen, (r, c))
             share = where(own, splat(model.NODE_UNEVENNESS), splat(model.FILLED_UNEVENNESS))
-            value = load(known, (0, c)) * point + load(unevenness, (r, c)) * share
-            x, y = sensor[0] - (lane_indices() + (F(c) - half)) * spacing, sensor[1] - (F(row) + half) * spacing
-            scatter = x * x * pose[1] + (y * y * pose[2] + pose[0])
-            store(values, c, value + load(known, (1, c)) * model.SLOPE_VARIANCE + scatter)
+            uneven = load(unevenness, (r, c)) * share
+            store(values, c, load(known, (0, c)) * point + uneven + load(known, (1, c)) * model.SLOPE_VARIANCE)
         for c in range(U(max(active_columns.lo[row] - 1, 0)), U(max(min(active_columns.hi[row] - 1, columns), 0))):
             out[c] = min(values[c + ONE], most) if out[c] <= most else out[c]
 
