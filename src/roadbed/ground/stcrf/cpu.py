@@ -134,6 +134,7 @@ class StcrfCpu:
         self._warm, self._single_thread = given.warm, count < _POINTS or thread_count() == 1
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
+        self._road = F(given.road)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -263,7 +264,7 @@ class StcrfCpu:
             elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
             rules = self._surface_rules(self._warm, base)
             layers = elevation, slope, variance  # at first how far each node is in doubt
-            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
+            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor, self._road)
             given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
             describe = describe_surface
             parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
@@ -282,7 +283,14 @@ class StcrfCpu:
             self._carry_outside()
             gamma, carried = F(self.config.stcrf.gamma if self._warm else 0), self._level_at is None
             prior = self._warm, gamma, model.FARTHEST_ABOVE if self._coarse is not None and carried else F(np.inf)
-            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, prior, self._sensor, fine.shape.spacing
+            seen = (
+                EmArrays.of(fine),
+                fine.posterior,
+                fine.active_columns,
+                prior,
+                (self._sensor, self._road),
+                fine.shape.spacing,
+            )
             parallel_for(keep_seen, fine.shape.rows, *seen, fine.prior_ends, fine.prior_mean, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
