@@ -194,7 +194,8 @@ class StcrfCpu:
             self._shaping = np.empty((3, fine.reserved[-1] + fine.reserved[-1] // 4), F)
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
-        work = chunks, points, fine.shape, self._selection, moves, self._low, shaping
+        selection = self._selection._replace(sensor=tuple(self._sensor))
+        work = chunks, points, fine.shape, selection, moves, self._low, shaping
         parallel_region(select_points, 1, *work, single_thread=self._single_thread)
         return points, shaping
 
@@ -206,6 +207,7 @@ class StcrfCpu:
             side=np.int32(self._side),
             wall_low=F(model.WALL_LOW),
             wall_high=F(model.WALL_HIGH if exclude_walls or self._rules.around else 0),
+            sensor=(F(0), F(0), F(0)),  # of each scan
             exclude_walls=exclude_walls,
             low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
         )
@@ -283,14 +285,8 @@ class StcrfCpu:
             self._carry_outside()
             gamma, carried = F(self.config.stcrf.gamma if self._warm else 0), self._level_at is None
             prior = self._warm, gamma, model.FARTHEST_ABOVE if self._coarse is not None and carried else F(np.inf)
-            seen = (
-                EmArrays.of(fine),
-                fine.posterior,
-                fine.active_columns,
-                prior,
-                (self._sensor, self._road),
-                fine.shape.spacing,
-            )
+            seen_by = self._sensor, self._road
+            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, prior, seen_by, fine.shape.spacing
             parallel_for(keep_seen, fine.shape.rows, *seen, fine.prior_ends, fine.prior_mean, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written
