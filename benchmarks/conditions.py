@@ -88,23 +88,18 @@ CONDITIONS = {
     "sequence, 0.4 m": Condition(True, height=0.4),
     "sequence, pitch 8": Condition(True, pitch=8.0),
 }
-Task = tuple[str, str, str, int]  # sensor, scene, condition, seed
+Task, Names = tuple[str, str, str, int], Sequence[str]  # sensor, scene, condition, seed
 Row = dict[str, Any]
 
 
-def tasks_of(
-    sensors: Sequence[str], scenes: Sequence[str], conditions: Sequence[str], seeds: Iterable[int]
-) -> list[Task]:
+def tasks_of(sensors: Names, scenes: Names, conditions: Names, seeds: Iterable[int]) -> list[Task]:
     """All combinations; the mountings of a rig are known, because its scans are merged by them."""
-    found = []
+    found, chosen = [], {name: CONDITIONS[name] for name in conditions}
     for sensor in sensors:
-        chosen = {name: CONDITIONS[name] for name in conditions}
-        if len(rig_of(sensor).sensors) > 1:
-            same = [
-                name for name, one in chosen.items() if not one.known and one._replace(known=True) in chosen.values()
-            ]
-            chosen = {name: one for name, one in chosen.items() if name not in same}
-        found += [(sensor, scene, name, seed) for scene in scenes for name in chosen for seed in seeds]
+        is_rig = len(rig_of(sensor).sensors) > 1
+        same = [name for name, one in chosen.items() if not one.known and one._replace(known=True) in chosen.values()]
+        names = [name for name in chosen if not (is_rig and name in same)]
+        found += [(sensor, scene, name, seed) for scene in scenes for name in names for seed in seeds]
     return found
 
 
@@ -127,44 +122,34 @@ def sequence_of(task: Task) -> SimulatedSequence:
     condition, rig = CONDITIONS[name], rig_of(sensor)
     moved = []
     for one in rig.sensors:
-        height = one.mount.z if condition.height is None else condition.height
         turned = {"pitch": one.mount.pitch + condition.pitch, "roll": one.mount.roll + condition.roll}
-        mount = one.mount.with_changes(z=height, **turned)
+        mount = one.mount.with_changes(z=condition.height or one.mount.z, **turned)
         moved.append(one.with_changes(mount=mount, range_noise=one.range_noise * condition.noise))
     frames = int((DRIVE + APART * JUDGED[-1] if condition.sequence else ALONE[-1]) * rig.rate + 0.5) + 1
-    return SimulatedSequence(
-        build_scene(scene, seed, condition.density),
-        Rig.of(*moved),
-        frames,
-        seed,
-        ODOMETRIES[condition.odometry],
-        condition.distortion,
-        condition.multipath,
-        condition.losses,
-        mounting_known=condition.known or len(moved) > 1,
-    )
+    odometry, known = ODOMETRIES[condition.odometry], condition.known or len(moved) > 1
+    options = condition.distortion, condition.multipath, condition.losses, known
+    world = build_scene(scene, seed, condition.density)
+    return SimulatedSequence(world, Rig.of(*moved), frames, seed, odometry, *options)
 
 
 def run(task: Task) -> list[Row]:
     """One row per judged frame of a task."""
     sequence, condition = sequence_of(task), CONDITIONS[task[2]]
     times = [DRIVE + APART * k for k in range(JUDGED[-1] + 1)] if condition.sequence else ALONE
-    rows = []
+    rows, head = [], dict(zip(("sensor", "scene", "condition", "seed"), task))
     with roadbed.GroundFilter() as ground:
         for number, time in enumerate(times):
             index = int(time * sequence.rig.rate + 0.5)
             scan, truth = sequence.frame(index)
             frame = ground(scan if condition.sequence else replace(scan, T_world_sensor=None))
             if number in JUDGED or not condition.sequence:
-                head = dict(zip(("sensor", "scene", "condition", "seed"), task))
                 rows.append({**head, "index": index, **judged(frame, truth)})
     return rows
 
 
 def judged(frame: GroundFrame, truth: FrameTruth) -> Row:
     """What is true of a frame."""
-    x, y = frame.grid.mesh()
-    middle = frame.T_grid_vehicle.xyz
+    (x, y), middle = frame.grid.mesh(), frame.T_grid_vehicle.xyz
     near = np.isfinite(frame.elevation) & (np.hypot(x - middle[0], y - middle[1]) < SURFACE_RADIUS)
     error = np.abs(frame.elevation - truth.elevation(frame.grid, frame.T_grid_sensor))[near]
     silent = (error > SURFACE_ERROR) & (error > SILENT_SIGMAS * np.sqrt(frame.variance[near]))

@@ -84,8 +84,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             float4 p = points[k];
             int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
-            float above = lowest[pillar] == NOTHING ? 0.0f : p.z - key_to_float(lowest[pillar]);
-            int found = wall_of(above, p.z - above, raised_from(frame, node));
+            float bottom = lowest[pillar] == NOTHING ? p.z : key_to_float(lowest[pillar]);
+            int found = wall_of(p.z - bottom, bottom, raised_from(frame, node));
             if (found) ATOMIC_OR(&wall[pillar], (uint)found);
         }
         BARRIER();
@@ -105,7 +105,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         }
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
-            if (wall[slot * PILLARS + k] & WALL_MARKED) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
+            if (wall[slot * PILLARS + k] & WALL_MARKED)
+                tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
         GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)

@@ -82,7 +82,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         GLOBAL float4 *points = sorted + SLOT * capacity + segment.x;
         uchar wall[PILLARS];
         float4 lowest[PARTS];
-        int walls = FIND_WALLS && count ? find_walls(frame, non_ground + SLOT * capacity, points, count, raised_from(frame, node), wall) : 0;
+        float raised = raised_from(frame, node);
+        int walls = FIND_WALLS && count ? find_walls(frame, non_ground + SLOT * capacity, points, count, raised, wall) : 0;
         for (int k = 0; RULE_AROUND && walls && k < PILLARS; ++k)
             if (wall[k] & WALL_MARKED) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
         int kept = keep_usable(frame, moving + SLOT * moving_capacity, non_ground + SLOT * capacity, wall, WALLS && walls,
