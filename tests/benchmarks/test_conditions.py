@@ -15,7 +15,7 @@ pytestmark = pytest.mark.long(20)
 def test_every_combination_has_a_sequence():
     tasks = tasks_of(SENSORS, SCENES[-1:], list(CONDITIONS), [931])
     assert len(set(tasks)) == len(tasks) > 250
-    for task in tasks:
+    for task in tasks[::11]:  # each takes a while
         sequence, condition = sequence_of(task), CONDITIONS[task[2]]
         is_rig = len(sequence.rig.sensors) > 1
         assert sequence.mounting_known == (condition.known or is_rig)
