@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.boards_command import boards
+from benchmarks.conditions_command import conditions
 from benchmarks.live_soak_command import live_soak
 from benchmarks.occupancy_commands import chosen_of, leave_one_out_occupancy, occupancy_scenes, occupancy_values
 from roadbed.cli import main
@@ -19,6 +20,7 @@ from roadbed.cli.screen import Json, print_json, progress, table, until_stopped
 app = typer.Typer(help=__doc__, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
 app.command("live-soak")(live_soak)
 app.command("boards")(boards)
+app.command("conditions")(conditions)
 app.command("occupancy-scenes")(occupancy_scenes)
 app.command("occupancy-values")(occupancy_values)
 app.command("leave-one-out-occupancy")(leave_one_out_occupancy)

@@ -288,6 +288,20 @@ def test_points_in_the_vehicle_frame_are_announced(real_data):
     assert "points in the vehicle frame, or a sensor on a table" in frame.diagnostics[0]
 
 
+@pytest.mark.parametrize(("pitches", "heights"), [((0, 3, 6), (1.5, 1.5, 1.5)), ((0, 0, 0), (1.4, 1.5, 1.6))])
+def test_a_kept_mounting_is_doubtful_where_the_first_scans_differ(pitches, heights):
+    estimator = MountingEstimator(Config().ground.mounting)
+    mountings = []
+    for pitch, height in zip(pitches, heights, strict=True):
+        on_bump = Pose.from_euler(z=height, pitch=np.radians(pitch)).inverse()
+        mountings.append(estimator.track((on_bump @ street(n=5000)).astype(np.float32)).mounting)
+    assert mountings[0].doubt == ""
+    assert "differ by" in mountings[-1].doubt
+    steady = MountingEstimator(Config().ground.mounting)
+    scans = [(street(k, 5000) - [0, 0, 1.5]).astype(np.float32) for k in range(5)]
+    assert [steady.track(points).mounting.doubt for points in scans] == [""] * 5
+
+
 def test_the_median_of_the_first_scans_is_kept_and_the_next_scan_does_not_count():
     estimator = MountingEstimator(Config().ground.mounting)
     heights = [*np.linspace(1.60, 1.60 + 0.02 * (_FIRST_SCANS - 1), _FIRST_SCANS), 1.90]

@@ -51,6 +51,7 @@ _LOWEST_SENSOR, _HIGHEST_SENSOR = 0.1, 5.0  # m over the ground; beyond, the poi
 _TILT = 20.0  # degrees of a usual sensor
 _CHECK_EVERY = 20  # scans between checks of the kept mounting
 _MOVED, _TILTED = 0.15, 0.05  # m and slope by which the checks must differ to replace it
+_UNSTEADY = 0.08  # slope by which the kept planes differ on uneven ground
 _HOW_TO_GIVE = "give --height H, --mounting X Y Z ROLL PITCH YAW or Scan.T_vehicle_sensor"
 
 
@@ -191,8 +192,17 @@ class MountingEstimator:
             self._kept = None
         if self._kept is None:
             median = Plane(*(float(v) for v in np.median(np.array(self._planes), axis=0)))
-            self._kept = self._mounting(replace(self._first, plane=median))
+            self._kept = self._mounting(replace(self._first, plane=median, note=self._first.note or self._unsteady()))
         return MountingEstimate(self._kept, note, other_axes)
+
+    def _unsteady(self) -> str:
+        """Why the median of the kept planes is doubtful: they differ by more than a mounting may be off."""
+        height, *slopes = np.ptp(np.array(self._planes)[:, :3], axis=0)
+        if height < _MOVED and max(slopes) < _UNSTEADY:
+            return ""
+        found = f"its planes in {len(self._planes)} scans differ by {height:.2f} m"
+        differ = f"{found} and {math.degrees(max(slopes)):.0f} degrees: uneven ground"
+        return f"mounting of {self.sensor} is doubtful: {differ}; {_HOW_TO_GIVE}"
 
     @property
     def reads_next(self) -> bool:

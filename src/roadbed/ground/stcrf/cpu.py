@@ -132,6 +132,7 @@ class StcrfCpu:
         self._sensor = given.placement.translation.astype(F)
         self._sensor[2] += F(given.rise)
         self._scatter = given.pose_variance if given.warm else (0.0, 0.0, 0.0)
+        self._road = F(given.road)
         with timed(timings, "sort"):
             points = self._sort(given)
         with timed(timings, "select"):
@@ -200,7 +201,8 @@ class StcrfCpu:
             self._shaping = np.empty((3, fine.reserved[-1] + fine.reserved[-1] // 4), F)
         x, y, z = self._shaping
         shaping = ShapingPoints(fine.reserved, fine.count, x, y, z, points.active_nodes)
-        work = chunks, points, fine.shape, self._selection, moves, self._low, shaping
+        selection = self._selection._replace(sensor=tuple(self._sensor))
+        work = chunks, points, fine.shape, selection, moves, self._low, shaping
         parallel_region(select_points, 1, *work, single_thread=self._single_thread)
         return points, shaping
 
@@ -212,6 +214,7 @@ class StcrfCpu:
             side=np.int32(self._side),
             wall_low=F(model.WALL_LOW),
             wall_high=F(model.WALL_HIGH if exclude_walls or self._rules.around else 0),
+            sensor=(F(0), F(0), F(0)),  # of each scan
             exclude_walls=exclude_walls,
             low_side=np.int32(low_side_of(self.config) if self._coarse else 0),
         )
@@ -270,7 +273,7 @@ class StcrfCpu:
             elevation, slope, variance = np.empty(shape, F), np.empty((*shape, 2), F), np.empty(shape, F)
             rules = self._surface_rules(self._warm, base)
             layers = elevation, slope, variance  # at first how far each node is in doubt
-            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor)
+            arrays, seen_by = EmArrays.of(fine), (self._warm, self._sensor, self._road)
             given = fine.posterior, arrays, seen_by, fine.active_columns, rules, self._evidence, layers
             describe = describe_surface
             parallel_region(describe, SURFACE_PHASES, fine.row_chunks, *given, single_thread=self._single_thread)
@@ -292,7 +295,8 @@ class StcrfCpu:
             self._carry_outside()
             gamma, carried = F(self.config.stcrf.gamma if self._warm else 0), self._level_at is None
             prior = self._warm, gamma, model.FARTHEST_ABOVE if self._coarse is not None and carried else F(np.inf)
-            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, prior, self._sensor, fine.shape.spacing
+            seen_by = self._sensor, self._road
+            seen = EmArrays.of(fine), fine.posterior, fine.active_columns, prior, seen_by, fine.shape.spacing
             parallel_for(keep_seen, fine.shape.rows, *seen, fine.prior_ends, fine.prior_mean, grain=self._grain)
         else:
             fine.prior[:], fine.prior_mean[:], fine.prior_ends[:] = fine.posterior, fine.mean, fine.written

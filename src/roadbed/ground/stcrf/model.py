@@ -38,6 +38,8 @@ STEEP_POINTS = _F(10)  # effective points of its own that it needs for that: a w
 
 # Points that shape the surface.
 WALL_LOW, WALL_HIGH = 0.25, 1.0  # m above a pillar's lowest return: a return between makes it a wall
+# The same where that return lies above a sensor so near (m): layers leave gaps, and little ground lies so high.
+RAISED_WALL_HIGH, RAISED_WALL_RANGE = _F(1.5), _F(20)
 # Isolated returns below the ground. A node's level: the lowest band of heights that enough of its points share.
 # A return below the levels around is compared with the returns within ISOLATED_RADIUS to each side.
 LEVEL_HEIGHT, LEVEL_BINS = _F(0.3), 64  # m of a band, and how many halves of one are looked at from the lowest point on
@@ -78,10 +80,10 @@ KNOWN_PRIOR = _F(0.05)  # effective points from which a prior knows a node
 ENOUGH_PRIOR = 0.2  # share of the nodes with points that the prior must know for a few iterations to be enough
 STAYS_FROM = _F(0.01)  # effective points of its own, now or before, for a node to stay as prior
 SEEN_FROM = _F(0.3)  # the same, now and before, for it to count as seen
-# Ground is seen from above: a plane that passes over the sensor, by so many m and m per m of range, is a ceiling's.
-# It is not kept, or not reported.
-CEILING_HEIGHT, CEILING_SLOPE = _F(1.0), _F(0.1)
-REPORTED_HEIGHT, REPORTED_SLOPE = _F(0.5), _F(0.05)
+# Ground is seen from above: a plane that passes over the sensor is a ceiling's, or that of a beam which met leaves or
+# the sides of cars at many ranges. It is neither kept nor reported; away from the level of the road, nor is one that
+# rays meet edge-on, at less than this slope: one layer alone draws its own cone.
+EDGE_ON, AT_ROAD = _F(0.005), _F(0.2)  # m per m of range; m from the height of the road under the vehicle
 FARTHEST_ABOVE = _F(2.0)  # m over the first surface of a scan: a remembered plane that it does not see ends there
 SIDES = 4  # seen neighbours between which an unseen node is filled in
 FILLED_VARIANCE = _F(0.01)  # m^2 more for such a node

@@ -44,12 +44,15 @@ FUNCTION Information reweighted(GLOBAL const float4 *from, GLOBAL const float4 *
     return sum;
 }
 
-// Whether a node's plane passes over the highest sensor, by `height` m and `slope` m per m of range, as no ground does.
-FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int node, float height, float slope) {
+// Whether a node's plane passes below the highest sensor, as ground does, and is not met edge-on if it is not at the height
+// of the road.
+FUNCTION int is_seen_from_above(GLOBAL const Frame *frame, float4 plane, int node) {
     float x = frame->translation[0] - SPACING * (float)(node % COLUMNS);
     float y = frame->translation[1] - SPACING * (float)(node / COLUMNS);
     float above = plane.x + plane.y * x + plane.z * y - (frame->translation[2] + frame->rise);
-    return above > height && above * above > (x * x + y * y) * (slope * slope);
+    float apart = plane.x - frame->road;
+    int facing = above * above >= (x * x + y * y) * (EDGE_ON * EDGE_ON);
+    return above <= 0.0f && (facing || (apart <= AT_ROAD && apart >= -AT_ROAD));
 }
 
 // What the frame says of a node. A ceiling does not stay: scans that see the road below it could not correct such a prior.
@@ -57,8 +60,7 @@ FUNCTION int is_seen_from_below(GLOBAL const Frame *frame, float4 plane, int nod
 FUNCTION uchar seen_by(GLOBAL const Frame *frame, float4 plane, float4 level, int node, float now, float before) {
     int stays = now > STAYS_FROM ? STAYS | HAS_DATA : before > STAYS_FROM ? STAYS : 0;
     int is_seen = now + before > SEEN_FROM;
-    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node, CEILING_HEIGHT, CEILING_SLOPE)) stays = 0;
-    if (now > STAYS_FROM && is_seen_from_below(frame, plane, node, REPORTED_HEIGHT, REPORTED_SLOPE)) is_seen = 0;
+    if (now > STAYS_FROM && !is_seen_from_above(frame, plane, node)) stays = is_seen = 0;
     if (now <= STAYS_FROM && frame->warm == 2 && plane.x - level.x > FARTHEST_ABOVE) stays = 0;
     return (uchar)((is_seen ? SEEN : 0) | stays);
 }

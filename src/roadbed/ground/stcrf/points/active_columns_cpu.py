@@ -6,8 +6,8 @@ import numba
 import numpy as np
 
 from roadbed.ground.stcrf.model import (
-    CEILING_HEIGHT,
-    CEILING_SLOPE,
+    AT_ROAD,
+    EDGE_ON,
     PLANE_FROM,
     REMEMBERED_POINTS,
     STAYS_FROM,
@@ -166,17 +166,18 @@ def begin_active_columns(
 
 
 @merged()
-def is_seen_from_above(mean, row, c, sensor, spacing, limits):
-    """Whether the planes of the vector of nodes at column c pass below the sensor, as those of the ground do, or over
-    it by no more than `limits`: m, and m per m of range."""
+def is_seen_from_above(mean, row, c, sensor, road, spacing):
+    """Whether the planes of the vector of nodes at column c pass below the sensor, as those of the ground do, and are
+    not met edge-on if they are not at the height of the road."""
     x = sensor[0] - (lane_indices() + F(c - U(1))) * spacing
     y = sensor[1] - F(row) * spacing
     above = load(mean, (0, c)) + load(mean, (1, c)) * x + load(mean, (2, c)) * y - sensor[2]
-    return (above <= limits[0]) | (above * above <= (x * x + y * y) * (limits[1] * limits[1]))
+    apart, facing = load(mean, (0, c)) - road, above * above >= (x * x + y * y) * (EDGE_ON * EDGE_ON)
+    return (above <= F(0)) & (facing | ((apart <= AT_ROAD) & (apart >= -AT_ROAD)))
 
 
 @njit(nogil=True, cache=True)
-def keep_seen(first_row, last_row, arrays, information, active_columns, prior, sensor, spacing, ends, planes):
+def keep_seen(first_row, last_row, arrays, information, active_columns, prior, seen_by, spacing, ends, planes):
     """The prior takes the posterior of nodes with data now; nodes with neither data nor a prior become undefined. What
     it knows lies within columns [ends[0], ends[1]) of each row, before and after. Neighbours count less where a node
     has points of its own, as in the reported surface: else crests and ditches would become flatter with every scan.
@@ -189,10 +190,10 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
 
     A prior that was not used (the scan did not fit it) says nothing of where the ground was seen. A ceiling is not
     kept: scans that see the road below could not correct a prior that calls it ground. `prior`: whether it was used,
-    its weight gamma, and how far a plane without data may lie over the first surface, m. `sensor`: its position, m.
+    its weight gamma, and how far a plane without data may lie over the first surface, m. `seen_by`: the position of
+    the sensor and the height of the road, m.
     """
     before, gamma, farthest = F(1) if prior[0] else F(0), prior[1], prior[2]
-    limits = CEILING_HEIGHT, CEILING_SLOPE
     for row in range(first_row, last_row):
         r, first, begin, end = row + 1, np.int64(active_columns.lo[row]), np.int64(ends[0, row]), np.int64(ends[1, row])
         last = max(active_columns.hi[row], first)
@@ -202,7 +203,7 @@ def keep_seen(first_row, last_row, arrays, information, active_columns, prior, s
             has_data, known = load(own, (0, c)) > STAYS_FROM, load(out, (0, c))
             above = load(mean, (0, c)) - load(expected, (0, c))
             had_data = (load(own, (0, c)) <= STAYS_FROM) & (known * before > STAYS_FROM) & (above <= farthest)
-            stays = had_data | (has_data & is_seen_from_above(mean, row, c, sensor, spacing, limits))
+            stays = had_data | (has_data & is_seen_from_above(mean, row, c, seen_by[0], seen_by[1], spacing))
             share = minimum(load(new, (0, c)) / maximum(known, splat(STAYS_FROM)), splat(F(1)))
             has_plane = where(stays, splat(F(1)), load(new, (0, c))) > PLANE_FROM
             others = REMEMBERED_POINTS / (load(own, (0, c)) + known * gamma + REMEMBERED_POINTS)

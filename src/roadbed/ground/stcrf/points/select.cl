@@ -11,6 +11,23 @@
 #define NOTHING 0xffffffffu
 #define KEPT (LIMIT > 0 ? LIMIT : 1)
 
+// Height from which two returns of a wall may be farther apart. Such a pillar does not shape the surface, but says nothing to
+// the labels.
+FUNCTION float raised_from(GLOBAL const Frame *frame, int node) {
+    float x = ((float)(node % COLUMNS) + 0.5f) * SPACING - frame->translation[0];
+    float y = ((float)(node / COLUMNS) + 0.5f) * SPACING - frame->translation[1];
+    int is_near = x * x + y * y < RAISED_WALL_RANGE * RAISED_WALL_RANGE;
+    return is_near && WALLS ? frame->translation[2] + frame->rise : FARTHEST_HEIGHT;
+}
+
+// Whether a return `above` the `lowest` one of its pillar makes that a wall, MARKED for the labels or not.
+#define WALL_MARKED 1
+#define WALL_RAISED 2
+FUNCTION int wall_of(float above, float lowest, float raised) {
+    int marked = above > WALL_LOW && above < WALL_HIGH ? WALL_MARKED : 0;
+    return marked | (lowest > raised && above > WALL_LOW && above < RAISED_WALL_HIGH ? WALL_RAISED : 0);
+}
+
 FUNCTION int is_moving(GLOBAL const Frame *frame, GLOBAL const uchar *moving, int node, float4 p) {
     if (frame->moving_rows == 0) return 0;
     float u = (((float)(node % COLUMNS) + 0.5f) * SPACING + p.x - frame->moving_x) * frame->moving_scale;
@@ -67,8 +84,9 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         for (int k = lane; FIND_WALLS && k < count; k += lanes) {
             float4 p = points[k];
             int pillar = slot * PILLARS + square_of(p.x, p.y, SIDE);
-            float above = lowest[pillar] == NOTHING ? 0.0f : p.z - key_to_float(lowest[pillar]);
-            if (above > WALL_LOW && above < WALL_HIGH) wall[pillar] = 1;
+            float bottom = lowest[pillar] == NOTHING ? p.z : key_to_float(lowest[pillar]);
+            int found = wall_of(p.z - bottom, bottom, raised_from(frame, node));
+            if (found) ATOMIC_OR(&wall[pillar], (uint)found);
         }
         BARRIER();
         for (int k = lane; k < count; k += lanes) {
@@ -87,7 +105,8 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         }
         BARRIER();
         for (int k = lane; RULE_AROUND && mine && k < PILLARS; k += lanes)
-            if (wall[slot * PILLARS + k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
+            if (wall[slot * PILLARS + k] & WALL_MARKED)
+                tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
 #if COARSE_START
         GLOBAL float4 *low = lowest_points + place_of_lowest(node);
         for (int k = lane; mine && k < PARTS; k += lanes)

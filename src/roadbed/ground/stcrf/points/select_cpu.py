@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED
+from roadbed.ground.stcrf.model import FAR_ABOVE, ISOLATED, RAISED_WALL_HIGH, RAISED_WALL_RANGE
 from roadbed.ground.stcrf.points.isolated_cpu import extent
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import FAST, ONE, ZERO, F, U, max, min
@@ -43,6 +43,7 @@ class Selection(NamedTuple):
     side: np.int32  # pillars along a node
     wall_low: np.float32
     wall_high: np.float32  # 0: walls are not searched
+    sensor: tuple[np.float32, np.float32, np.float32]  # m from the lattice's corner, and over the base
     exclude_walls: bool
     low_side: np.int32  # parts along a node whose lowest point is found; 0: none
 
@@ -84,9 +85,11 @@ def _number_pillars(points, first, last, half, scale, side):
 
 
 @inlined(fastmath=FAST)
-def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_high):
+def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, rules, raised):
     """Pillars that hold a return `wall_low`..`wall_high` above their lowest one are walls; whether there is one.
-    Ground is no wall because of a stray return below it."""
+    Ground is no wall because of a stray return below it. Above the height `raised` two returns of a wall may be
+    farther apart; such a pillar does not shape the surface, but says nothing to the labels."""
+    wall_low, wall_high = rules.wall_low, rules.wall_high
     walls, (low, high) = np.uint16(0), extent(z, first, last)
     if high - low > wall_low:  # else, as on most of the road, no pillar can be one
         some_marked = mark.shape[0] > 0
@@ -99,6 +102,8 @@ def _mark_walls(z, pillar, mark, first, last, lowest, is_wall, wall_low, wall_hi
         for k in range(first, last):
             above = z[k] - lowest[pillar[k]]
             mark = WALL if (above > wall_low) & (above < wall_high) else np.uint16(0)
+            is_raised = (lowest[pillar[k]] > raised) & (above > wall_low) & (above < RAISED_WALL_HIGH)
+            mark |= EXCLUDED if is_raised else np.uint16(0)
             is_wall[pillar[k]] |= mark
             walls |= mark
     for k in range(first, last if walls else first):
@@ -251,12 +256,14 @@ def _select_rows(first_row, last_row, points, shape, rules, moving, low, pillars
     for i in range(points.active_nodes.row[first_row], points.active_nodes.row[last_row]):
         c = points.active_nodes.nodes[i]
         first, last = U(points.start[c]), U(points.start[c + 1])
+        node_x, node_y = (F(c % shape.columns) + F(0.5)) * spacing, (F(c // shape.columns) + F(0.5)) * spacing
         marked = some_move
         if rules.wall_high > F(0):
-            marked |= _mark_walls(z, pillar, points.mark, first, last, lowest, is_wall, rules.wall_low, rules.wall_high)
+            apart_x, apart_y = node_x - rules.sensor[0], node_y - rules.sensor[1]
+            is_near = apart_x * apart_x + apart_y * apart_y < RAISED_WALL_RANGE * RAISED_WALL_RANGE
+            raised = rules.sensor[2] if is_near and rules.exclude_walls else F(np.inf)
+            marked |= _mark_walls(z, pillar, points.mark, first, last, lowest, is_wall, rules, raised)
         if some_move:
-            node_x = (F(c % shape.columns) + F(0.5)) * spacing
-            node_y = (F(c // shape.columns) + F(0.5)) * spacing
             _exclude_moving(x, y, pillar, first, last, node_x, node_y, moving)
         marked |= _exclude_marked(points.mark, pillar, first, last)
         n = _count_shaping(pillar, first, last, excluded) if marked else np.int64(last - first)

@@ -31,7 +31,7 @@ FUNCTION int thin_out(GLOBAL float4 *points, int count) {
 
 // Which pillars hold a wall; returns whether any does.
 FUNCTION int find_walls(GLOBAL const Frame *frame, GLOBAL const uchar *marks, GLOBAL const float4 *points, int count,
-                        uchar *wall) {
+                        float raised, uchar *wall) {
     float lowest[PILLARS], top = -FARTHEST_HEIGHT, bottom = FARTHEST_HEIGHT;
     int found = 0;
     for (int k = 0; k < PILLARS; ++k) lowest[k] = FARTHEST_HEIGHT, wall[k] = 0;
@@ -45,7 +45,7 @@ FUNCTION int find_walls(GLOBAL const Frame *frame, GLOBAL const uchar *marks, GL
     for (int k = 0; k < count; ++k) {
         int pillar = square_of(points[k].x, points[k].y, SIDE);
         float above = points[k].z - lowest[pillar];
-        int stands = above > WALL_LOW && above < WALL_HIGH;
+        int stands = wall_of(above, lowest[pillar], raised);
         wall[pillar] |= stands;
         found |= stands;
     }
@@ -82,9 +82,10 @@ KERNEL select_points(GLOBAL const Frame *frames, GLOBAL const uchar *moving, GLO
         GLOBAL float4 *points = sorted + SLOT * capacity + segment.x;
         uchar wall[PILLARS];
         float4 lowest[PARTS];
-        int walls = FIND_WALLS && count ? find_walls(frame, non_ground + SLOT * capacity, points, count, wall) : 0;
+        float raised = raised_from(frame, node);
+        int walls = FIND_WALLS && count ? find_walls(frame, non_ground + SLOT * capacity, points, count, raised, wall) : 0;
         for (int k = 0; RULE_AROUND && walls && k < PILLARS; ++k)
-            if (wall[k]) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
+            if (wall[k] & WALL_MARKED) tallies[SLOT * TALLY_WORDS + BAND_WORDS * (node * PILLARS + k) + 2] = WALL_MARK;
         int kept = keep_usable(frame, moving + SLOT * moving_capacity, non_ground + SLOT * capacity, wall, WALLS && walls,
                                node, points, count, lowest);
 #if COARSE_START

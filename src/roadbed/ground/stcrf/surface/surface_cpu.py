@@ -18,14 +18,14 @@ from roadbed.kernels.tasks import barrier, first_chunk, next_chunk
 @merged()
 def _mark_seen(r, arrays, seen_by, spacing, lo, hi, seen):
     """Set 1 where a node of row r was seen, now from above or before, and 0 outside of columns lo..hi."""
-    data, prior, limits = arrays.data, arrays.prior, (model.REPORTED_HEIGHT, model.REPORTED_SLOPE)
+    data, prior = arrays.data, arrays.prior
     weight = F(1) if seen_by[0] else F(0)
     for c in range(U(seen.shape[1])):
         seen[r, c] = F(0)
     for c in range(U(lo), U(hi), STEP):
         own = load(data, (r, U(0), c))
         enough = splat(model.SEEN_FROM) < own + load(prior, (r, U(0), c)) * weight
-        above = is_seen_from_above(arrays.mean[r], r - ONE, c, seen_by[1], spacing, limits)
+        above = is_seen_from_above(arrays.mean[r], r - ONE, c, seen_by[1], seen_by[2], spacing)
         store(seen, (r, c), where(enough & ((own <= model.STAYS_FROM) | above), splat(F(1)), splat(F(0))))
 
 
@@ -202,7 +202,8 @@ def describe_surface(tasks, chunks, information, arrays, seen_by, active_columns
 
     The doubt is the variance scale [(P + P0)^-1]_00 of the height, plus a share of the unevenness. A node that was not
     seen is known only between seen neighbours, because information from neighbours alone says little about it, and so
-    is a ceiling. `seen_by`: whether the prior was used, and the position of the highest sensor, m.
+    is a ceiling. `seen_by`: whether the prior was used, the position of the highest sensor and the height of the
+    road, m.
     """
     information, arrays, evidence, layers = uncounted((information, arrays, evidence, layers))
     parts, seen, seen_in_row = chunks.shape[0] - 1, evidence.seen, evidence.seen_in_row
