@@ -59,6 +59,7 @@ ISOLATED_FEWEST, ISOLATED_LONE = 2, 6  # returns on it that are enough; and enou
 ISOLATED_MOST = _F(0.03)  # returns at the same height per return of the node, above which none is isolated
 ISOLATED_ENOUGH = 64  # points of a node on level ground with which its points are compared, and with no others
 RAY_DEPTH, RAY_NODES = _F(0.1), 40  # m below a level at which a ray passed below the ground; nodes that are looked at
+MOST_ORIGINS = 16  # sensors of a scan from which a ray is looked at
 # A few returns below vegetation, which has many layers, may be ground; below one thin surface they are strays.
 THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_LONE or more
 FEWEST_STRAYS, STRAY_SHARE = 2, _F(5e-4)  # such returns, and their share of a scan; with fewer no return is isolated
@@ -219,6 +220,7 @@ FRAME = np.dtype(
         ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("has_isolated", np.int32),  # isolated returns are marked
         ("sensors", np.int32),  # that saw the points
+        ("origins", np.float32, (MOST_ORIGINS, 3)),  # m in the points' frame, of the first of them
         ("rise", np.float32),  # m of the highest of several sensors over the points' origin
         # Before the alignment with the prior surface: sensor (rotation, translation), vehicle (translation) and the
         # share that is trusted; each a double as the sum of three floats.

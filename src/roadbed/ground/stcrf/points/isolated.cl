@@ -165,11 +165,15 @@ FUNCTION void count_around(float4 p, int row, int column, int reach, float most_
     }
 }
 
-// Whether the ray from the sensor to a return of a node passed below ground: below the level of a node with a band, which
+// Whether the ray from a sensor to a return of a node passed below ground: below the level of a node with a band, which
 // is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
-FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels, float4 p, int row, int column) {
+FUNCTION int passed_below(GLOBAL const Frame *frame, int sensor, GLOBAL const float *levels, float4 p, int row,
+                          int column) {
+    GLOBAL const float *o = frame->origins[sensor], *r = frame->rotation, *t = frame->translation;
+    float height = r[6] * o[0] + r[7] * o[1] + r[8] * o[2] + t[2];
     float x = p.x + ((float)column + 0.5f) * SPACING, y = p.y + ((float)row + 0.5f) * SPACING;
-    float east = frame->translation[0] - x, north = frame->translation[1] - y, up = frame->translation[2] - p.z;
+    float east = r[0] * o[0] + r[1] * o[1] + r[2] * o[2] + t[0] - x;
+    float north = r[3] * o[0] + r[4] * o[1] + r[5] * o[2] + t[1] - y, up = height - p.z;
     float far = fmax(fabs(east), fabs(north)) / SPACING, nearer = NO_LEVEL;
     int steps = (int)fmin((float)RAY_NODES, far);
     for (int i = 1; i < steps; ++i) {  // away from the sensor
@@ -179,7 +183,7 @@ FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels,
         float here = node[1] != ALL_POINTS ? node[0] : NO_LEVEL, over = here - (p.z + up * part);
         float rise = (here - nearer) / SPACING;
         nearer = here;
-        int is_ground = here < frame->translation[2] || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
+        int is_ground = here < height || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
         if (is_ground && over > RAY_DEPTH && over < ISOLATED_DEEPEST) return 1;
     }
     return 0;
@@ -234,8 +238,11 @@ KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, G
         BARRIER();
         if (mine && lane == 0) {
             int found = judge_isolated(around, most_alike);
-            if (found == LONE)
-                found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
+            if (found == LONE) {  // of any of several sensors: the ray from each must have passed below ground
+                found = frame->sensors ? ALONE : NOT_ALONE;
+                for (int sensor = 0; found && sensor < min(frame->sensors, MOST_ORIGINS); ++sensor)
+                    if (!passed_below(frame, sensor, levels, p, row, column)) found = NOT_ALONE;
+            }
             if (found) marks[task / 2] |= ISOLATED;
             strays += found == UNDER_SURFACE && (small || is_sampled(node));
         }
