@@ -211,7 +211,8 @@ def _passed_below(x, y, z, origins, sensor, level, lowest, shape):
         over, rise = here - (z + up * part), (here - nearer) / shape.spacing
         nearer = here
         is_ground = here < origins[sensor, 2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
-        if is_ground and over > model.RAY_DEPTH and over < model.ISOLATED_DEEPEST:
+        through = over > -F(0.1) and here - z > F(0.3)
+        if is_ground and (over > model.RAY_DEPTH or through) and over < model.ISOLATED_DEEPEST:
             return True
     return False
 
