@@ -59,6 +59,7 @@ ISOLATED_FEWEST, ISOLATED_LONE = 2, 6  # returns on it that are enough; and enou
 ISOLATED_MOST = _F(0.03)  # returns at the same height per return of the node, above which none is isolated
 ISOLATED_ENOUGH = 64  # points of a node on level ground with which its points are compared, and with no others
 RAY_DEPTH, RAY_NODES = _F(0.1), 40  # m below a level at which a ray passed below the ground; nodes that are looked at
+RAY_ENTERS = _F(0.2)  # m over a level up to which a ray to a return LEVEL_DEPTH below that level met the ground there
 MOST_ORIGINS = 16  # sensors of a scan from which a ray is looked at
 # A few returns below vegetation, which has many layers, may be ground; below one thin surface they are strays.
 THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_LONE or more

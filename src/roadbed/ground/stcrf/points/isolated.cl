@@ -165,8 +165,9 @@ FUNCTION void count_around(float4 p, int row, int column, int reach, float most_
     }
 }
 
-// Whether the ray from a sensor to a return of a node passed below ground: below the level of a node with a band, which
-// is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
+// Whether the ray from a sensor to a return of a node passed below ground: below the level of a node with a band, or just
+// over it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or rises
+// from that of the last node like a slope. A crown or a bridge does not.
 FUNCTION int passed_below(GLOBAL const Frame *frame, int sensor, GLOBAL const float *levels, float4 p, int row,
                           int column) {
     GLOBAL const float *o = frame->origins[sensor], *r = frame->rotation, *t = frame->translation;
@@ -184,7 +185,8 @@ FUNCTION int passed_below(GLOBAL const Frame *frame, int sensor, GLOBAL const fl
         float rise = (here - nearer) / SPACING;
         nearer = here;
         int is_ground = here < height || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
-        if (is_ground && over > RAY_DEPTH && over < ISOLATED_DEEPEST) return 1;
+        int entered = over > -RAY_ENTERS && here - p.z > LEVEL_DEPTH;
+        if (is_ground && (over > RAY_DEPTH || entered) && over < ISOLATED_DEEPEST) return 1;
     }
     return 0;
 }

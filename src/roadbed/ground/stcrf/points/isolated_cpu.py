@@ -196,8 +196,9 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
 
 @merged()
 def _passed_below(x, y, z, origins, sensor, level, lowest, shape):
-    """Whether the ray from a sensor to a return passed below ground: below the level of a node with a band, which is
-    lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not."""
+    """Whether the ray from a sensor to a return passed below ground: below the level of a node with a band, or just over
+    it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or rises
+    from that of the last node like a slope. A crown or a bridge does not."""
     east, north, up = origins[sensor, 0] - x, origins[sensor, 1] - y, origins[sensor, 2] - z
     far = max(abs(east), abs(north)) / shape.spacing
     steps, nearer = np.int64(min(F(model.RAY_NODES), far)), model.NO_LEVEL
@@ -211,8 +212,8 @@ def _passed_below(x, y, z, origins, sensor, level, lowest, shape):
         over, rise = here - (z + up * part), (here - nearer) / shape.spacing
         nearer = here
         is_ground = here < origins[sensor, 2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
-        through = over > -F(0.1) and here - z > F(0.3)
-        if is_ground and (over > model.RAY_DEPTH or through) and over < model.ISOLATED_DEEPEST:
+        entered = over > -model.RAY_ENTERS and here - z > model.LEVEL_DEPTH
+        if is_ground and (over > model.RAY_DEPTH or entered) and over < model.ISOLATED_DEEPEST:
             return True
     return False
 
