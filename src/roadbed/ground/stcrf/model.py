@@ -66,6 +66,8 @@ THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_
 FEWEST_STRAYS, STRAY_SHARE = 2, _F(5e-4)  # such returns, and their share of a scan; with fewer no return is isolated
 SAMPLE_BLOCK, SAMPLE_BLOCKS = 8, 8  # nodes along a block; of so many blocks one shows whether a scan has strays
 SMALL_SCAN = 30_000  # points; a smaller scan is its own sample
+SPARSE_SCAN = 8_000  # returns; so few have next to none above a stray, whose ray shows then that the scan has strays:
+FEWEST_RAYS, RAY_SHARE = 5, _F(2e-3)  # such rays, and their share of the returns
 LOW_ISOLATED_DEPTH = 0.2  # m below the finished surface at which an isolated return is no ground
 
 # Marks of points, as bits.
