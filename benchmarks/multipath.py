@@ -96,7 +96,7 @@ def multipath_rows(
     shares: Sequence[float] = SHARES,
     backend: str = "cpu",
 ) -> Iterator[Row]:
-    """One row per rig and share of strays: mean and least F1 over scenes, seeds and scans, and labels of strays in %."""
+    """One row per rig and share of strays: mean and least F1 of its scans, and labels of strays in %."""
     for rig in rigs:
         for share in shares:
             found = list(runs([rig], scenes, seeds, [share], backend))

@@ -97,7 +97,9 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     exclude: Exclusion = Exclusion()
-    origins: Float64 = field(default_factory=lambda: AT_ORIGIN)  # (sensors, 3) m in the points' frame; (0, 3): no sensor
+    origins: Float64 = field(
+        default_factory=lambda: AT_ORIGIN
+    )  # (sensors, 3) m in the points' frame; (0, 3): no sensor
     rise: float = 0.0  # m of the highest of several over the points' origin
 
 

@@ -151,7 +151,7 @@ KERNEL find_lone(GLOBAL const Frame *frames, GLOBAL const Polar *seen, GLOBAL uc
             passing += passed, alone += lone;
         }
         TOGETHER();
-        many += LOCAL_ID == 0 && beams[0] > LAYERS;
+        many += LOCAL_ID == 0 && beams[0] > BEAMS;
         TOGETHER();
     }
     if (many) ATOMIC_ADD(&table[MANY_BEAMS], many);
@@ -241,7 +241,7 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
     int rule = rule_of(table[RETURNS], table[USED]), lone = table[LONE];
-    if (rule == SPARSE_RULE && (real)table[MANY_BEAMS] > LAYERED_SHARE * (real)table[USED]) rule = LAYERED_RULE;
+    if (rule == SPARSE_RULE && (real)table[MANY_BEAMS] > MANY_SHARE * (real)table[USED]) rule = LAYERED_RULE;
     int most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
     if (lone >= LONE_FEWEST && (real)lone > LONE_SHARE * (real)table[PASSED]) d.ignored = non_ground;
     if (GLOBAL_ID == 0) table[RULE] = rule;

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from roadbed.ground.visibility.directions_cpu import find_directions, find_lone, mark_directions, sort_by_direction
-from roadbed.ground.visibility.model import LAYERED_SHARE, LONE_FEWEST, LONE_SHARE, MOST, SQUARES
+from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MANY_SHARE, MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import max
@@ -43,11 +43,13 @@ FIND, SORT, LONE, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = rang
 
 
 @njit(cache=True, nogil=True)
-def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_ground):
+def mark_non_ground(tasks, most_chunks, views, limits, work, non_ground):
     """Set `non_ground` (N,), False before, for points that cannot be ground; a dense scan is left unchanged.
 
-    `views`: points, rotation to level axes, sensor origins, the sensor of each point, and the borders of directions.
+    `views`: points, rotation to level axes, sensor origins, the sensor of each point, and the borders of directions;
+    `limits`: densest, layered and beams of `VisibilityModel`.
     """
+    densest, layered, beams = limits
     count, cells = non_ground.shape[0], work.start.shape[0] - 1
     for phase in range(PHASES):
         sparse = has_strays = False
@@ -58,7 +60,7 @@ def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_groun
                 passed = lone = many = 0
                 for k in range(most_chunks):
                     passed, lone, many = passed + work.passed[k, 0], lone + work.passed[k, 1], many + work.passed[k, 2]
-                sparse &= many <= LAYERED_SHARE * work.used[0]
+                sparse &= many <= MANY_SHARE * work.used[0]
                 has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * passed
             if mean > layered or (phase > MARK and not sparse):
                 return
@@ -74,7 +76,7 @@ def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_groun
             elif phase == LONE:
                 if sparse:
                     directions, most = views[4].shape[0] - 1, MOST * densest
-                    given = directions, work.start, work.seen, most, work.lone, work.passed[chunk]
+                    given = directions, work.start, work.seen, most, beams, work.lone, work.passed[chunk]
                     find_lone(first_cell, last_cell, *given)
             elif phase == MARK:
                 most = MOST * (densest if sparse else layered)

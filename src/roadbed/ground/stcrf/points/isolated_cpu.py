@@ -197,18 +197,18 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
 @merged()
 def _has_non_ground(points, c):
     """Whether a return of a node cannot be ground: the level may be that of an object."""
+    marked = np.uint8(0)
     for k in range(U(points.start[c]), U(points.start[c + 1])):
-        if points.mark[k] & model.NON_GROUND:
-            return True
-    return False
+        marked |= points.mark[k] & model.NON_GROUND
+    return marked > 0
 
 
 @merged()
 def _passed_below(x, y, z, origins, sensor, level, lowest, points, shape):
-    """Whether the ray from a sensor to a return passed below ground: below the level of a node with a band, or just over
-    it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or rises
-    from that of the last node like a slope. A crown or a bridge does not, nor in a sparse scan the foot of an object.
-    """
+    """Whether the ray from a sensor to a return passed below ground: below the level of a node with a band, or just
+    over it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or
+    rises from that of the last node like a slope. A crown or a bridge does not, nor in a sparse scan the foot of an
+    object."""
     east, north, up = origins[sensor, 0] - x, origins[sensor, 1] - y, origins[sensor, 2] - z
     far = max(abs(east), abs(north)) / shape.spacing
     steps, nearer = np.int64(min(F(model.RAY_NODES), far)), model.NO_LEVEL
@@ -224,9 +224,9 @@ def _passed_below(x, y, z, origins, sensor, level, lowest, points, shape):
         nearer = here
         is_ground = here < origins[sensor, 2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
         entered = over > -model.RAY_ENTERS and here - z > model.LEVEL_DEPTH
-        if is_ground and (over > model.RAY_DEPTH or entered) and over < model.ISOLATED_DEEPEST:
-            if not (sparse and _has_non_ground(points, c)):
-                return True
+        is_below = (over > model.RAY_DEPTH or entered) and over < model.ISOLATED_DEEPEST
+        if is_ground and is_below and not (sparse and _has_non_ground(points, c)):
+            return True
     return False
 
 
