@@ -12,6 +12,7 @@ from benchmarks.boards_command import boards
 from benchmarks.conditions_command import conditions
 from benchmarks.live_soak_command import live_soak
 from benchmarks.occupancy_commands import chosen_of, leave_one_out_occupancy, occupancy_scenes, occupancy_values
+from benchmarks.strays_command import strays
 from roadbed.cli import main
 from roadbed.cli.bench import CPU, BackendOption, show
 from roadbed.cli.options import Device, PresetName
@@ -24,28 +25,7 @@ app.command("conditions")(conditions)
 app.command("occupancy-scenes")(occupancy_scenes)
 app.command("occupancy-values")(occupancy_values)
 app.command("leave-one-out-occupancy")(leave_one_out_occupancy)
-
-
-@app.command("strays")
-def strays(
-    data: Annotated[Path | None, typer.Argument(help="Folder with labelled scans; none: the simulator alone.")] = None,
-    backend: BackendOption = CPU,
-    as_json: Json = False,
-) -> None:
-    """Measure what stray returns below the ground cost.
-
-    Sets x share of strays x mounting known or estimated: F1, its loss, the worst scan, the strays that are labelled low
-    outliers, and F1 with the strays removed. Then scans of the simulated city with multipath.
-    """
-    from itertools import chain
-
-    from benchmarks.strays import multipath_rows, real_scenes, simulated_scenes, stray_rows
-    from roadbed.bench.timing import report
-
-    scenes = chain(real_scenes(data) if data else (), simulated_scenes())
-    rows = [*stray_rows(scenes, backend=backend), *multipath_rows(backend=backend)]
-    out = report("strays", rows, backend=backend)
-    show(out, ("set", "mounting", "strays", "f1", "loss", "worst", "low_outliers", "bound"), as_json)
+app.command("strays")(strays)
 
 
 @app.command("map-accuracy")

@@ -77,7 +77,7 @@ def with_strays(scene: Scene, share: float, seed: int) -> tuple[Scene, NDArray[n
     return replace(scene, scan=scene.scan.with_points(points), is_ground=scene.is_ground & ~stray), stray
 
 
-def multipath_rows(
+def city_rows(
     seeds: Sequence[int] = (11, 77, 78, 79), frames: Sequence[int] = (5, 25), backend: str = "cpu"
 ) -> Iterator[dict[str, Any]]:
     """Scans of the simulated city with 5 % of the ground's returns 0.3 to 2 m below it, along the beam."""

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import roadbed
+from benchmarks.multipath import recorded
 from benchmarks.strays import Scene, f1, real_scenes, with_strays
 from roadbed import Config, GroundFilter, Label, Scan
 from roadbed.ground.engine import Exclusion
@@ -99,6 +100,54 @@ def test_strays_along_the_beam_cost_little_more_than_missing_returns(name, where
     points = np.where(truth.spurious[:, None], np.float32(np.nan), scan.points)
     scored = Scene(scan, truth.is_ground, ~truth.spurious)
     assert f1(scored, ground(scan).is_ground) > f1(scored, ground(scan.with_points(points)).is_ground) - largest_loss
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("rig", "scene", "least_low"),
+    [
+        ("two of 16 layers tilted outwards", "highway", 0.9),
+        ("16 layers on a bumper, 32 on a roof", "mountain", 0.8),
+        ("lux4", "parking", 0.3),  # so few returns that none lies above a stray: rays alone tell
+    ],
+)
+def test_strays_of_a_rig_are_found_by_the_rays_from_all_its_sensors(name, rig, scene, least_low):
+    scan, is_ground, stray = recorded(scene, rig, 923, 0.05)[3]
+    scan, ground = replace(scan, T_world_sensor=None), GroundFilter(backend=backend(name))
+    frame = ground(scan)
+    assert np.mean(frame.label[stray] == Label.LOW_OUTLIER) > least_low
+    points = np.where(stray[:, None], np.float32(np.nan), scan.points)
+    scored = Scene(scan, is_ground, ~stray)
+    assert f1(scored, frame.is_ground) > f1(scored, ground(scan.with_points(points)).is_ground) - 1
+    expected = GroundFilter()(scan).label
+    assert np.count_nonzero(frame.label != expected) <= 5
+
+
+def beyond_the_road(rng):
+    """A level road that ends 8 m ahead, 5 % strays below it, and one return 2 m beyond it and 0.8 m below."""
+    x, y = rng.uniform((-15, -15), (8, 15), (40_000, 2)).T
+    z = rng.normal(0, 0.02, len(x))
+    stray = rng.random(len(x)) < 0.05
+    z[stray] -= rng.uniform(0.5, 3, np.count_nonzero(stray))
+    return np.append(np.stack([x, y, z], 1), [[10, 0, -0.8]], axis=0).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+@pytest.mark.parametrize(
+    ("origins", "is_stray"),
+    [
+        ([[0, 0, 1.8]], True),  # its ray passed below the road
+        ([[0, 0, 1.8], [-2, 1, 1.6]], True),
+        ([[0, 0, 1.8], [10, 0, 4]], False),  # the second sensor looks down beyond the road
+        ([[10, 0, 4], [0, 0, 1.8]], False),
+        (np.zeros((0, 3)), False),  # a map
+    ],
+)
+def test_the_ray_from_each_sensor_must_have_passed_below_ground(name, origins, is_stray):
+    config = Config().with_changes(ground={"stcrf": {"length": 40, "width": 40}})
+    given = engines.given(config, beyond_the_road(np.random.default_rng(5)))
+    frame = engines.engine(name, config).frame(replace(given, origins=np.array(origins, float).reshape(-1, 3)))
+    assert (frame.label[-1] == Label.LOW_OUTLIER) == is_stray
 
 
 def flat_with_pit(rng, depth=1.5):

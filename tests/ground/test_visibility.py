@@ -15,6 +15,9 @@ from roadbed.ground.visibility import cpu
 from roadbed.ground.visibility import model as rules
 from roadbed.ground.visibility.applies import views_of
 from roadbed.ground.visibility.model import VisibilityModel
+from roadbed.simulate.scenes import build_scene
+from roadbed.simulate.sensors import Mount, Rig, Sensor, lux4
+from roadbed.simulate.sequence import SimulatedSequence
 from tests.devices import BACKENDS, backend
 from tests.ground import engines
 
@@ -177,6 +180,25 @@ def test_sixteen_layers_see_less_ground_on_walls_and_lose_hardly_any():
         for config in (Config().with_changes(ground={"without": ["visibility"]}), Config())
     )
     assert of_them < 0.75 * on_things
+
+
+def test_eight_layers_are_not_a_few_however_many_columns_they_have():
+    """Their road lies so near that the rules for a few layers would take banks and its edges for objects."""
+    scanner = Sensor(name="top", elevations=tuple(np.linspace(15, -15, 8)), columns=1024, mount=Mount(z=1.8))
+    sequence = SimulatedSequence(build_scene("mountain", 925, 1.0), Rig.of(scanner), 1, 925)
+    scan, truth = sequence.frame(0)
+    found = non_ground_points(scan, scan.T_vehicle_sensor, VisibilityModel())
+    assert found[truth.is_ground].mean() < 0.01
+    few = non_ground_points(scan, scan.T_vehicle_sensor, VisibilityModel(beams=8))
+    assert few[truth.is_ground].mean() > 0.05
+
+
+@pytest.mark.parametrize("columns", [160, 680])
+def test_four_layers_are_a_few_however_many_columns_they_have(columns):
+    sequence = SimulatedSequence(build_scene("city", 925, 1.0), lux4().changed(columns=columns), 1, 925)
+    scan, truth = sequence.frame(0)
+    found = non_ground_points(scan, scan.T_vehicle_sensor, VisibilityModel())
+    assert found[~truth.is_ground].mean() > 0.8
 
 
 @pytest.mark.parametrize("name", BACKENDS)

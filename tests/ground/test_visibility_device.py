@@ -110,10 +110,17 @@ def rig(seed, sensors, count=1500):
     return Scan(scattered(seed, count), channels={"sensor_index": index}, mounts=mounts)
 
 
-@pytest.mark.parametrize("rule", ["sparse", "layered"])
+RULES = {
+    "sparse": {"densest": 20, "beams": 1000},
+    "many beams": {"densest": 20},
+    "layered": {"densest": 2, "layered": 25},
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_equal_slopes_crowded_directions_and_what_is_no_return(any_device, rule):
     """Wide directions, so that some hold too many returns for the rule, and some more than there is room for."""
-    config = VisibilityModel(120, **({"densest": 20} if rule == "sparse" else {"densest": 2, "layered": 25}))
+    config = VisibilityModel(120, **RULES[rule])
     on_device, room = OnDevice(any_device, config), config.room
     for seed, crowded in enumerate((30, room + 40, 90, room)):  # left alone: from MOST times the rule's number on
         crowd = np.full((crowded, 3), np.float32((9.0, 0.3, -1.0)))
@@ -175,7 +182,7 @@ def test_road_in_a_direction_without_room_is_road(any_device):
 
 def test_slots_look_by_their_own_rules(any_device):
     """A sparse rig, a dense scan that only its directions tell, one that is not asked, and a larger rig at last."""
-    config = VisibilityModel(72, densest=10, layered=30)
+    config = VisibilityModel(72, densest=10, layered=30, beams=1000)
     on_device = OnDevice(any_device, config, slots=4)
     ahead = np.tile([(27, 0.3, -1.7), (27.02, 0.3, -0.8)], (30, 1))  # a wall, whose foot stands in a scan less dense
     assert on_cpu(Scan(ahead[:20]), config).any()

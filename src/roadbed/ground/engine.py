@@ -14,6 +14,7 @@ from roadbed.core.variance_cells import VarianceCells
 # The pose of a scan before it is aligned with the prior surface: rotation of the sensor by rows, its position and the
 # vehicle's, from corner and base.
 Unaligned = tuple[float, ...]
+AT_ORIGIN = np.zeros((1, 3))  # one sensor, at the points' origin
 # Where results are given: on the host, as arrays on the device, or on the host and read on the device by another stage.
 Outputs = Literal["host", "device", "both"]
 
@@ -96,8 +97,10 @@ class FrameInput:
     moving: MovingMask | None = None
     warm: bool = False  # whether the prior is used
     exclude: Exclusion = Exclusion()
-    sensors: int = 1  # that saw the points; one is at their origin
-    rise: float = 0.0  # m of the highest of several over it
+    origins: Float64 = field(
+        default_factory=lambda: AT_ORIGIN
+    )  # (sensors, 3) m in the points' frame; (0, 3): no sensor
+    rise: float = 0.0  # m of the highest of several over the points' origin
     pose_variance: tuple[float, float, float] = (0.0, 0.0, 0.0)  # of its height, m^2, and of its slopes along x and y
 
 

@@ -139,7 +139,9 @@ class CloudGround:
         corner = grid.x0 + (tile.column - 0.5) * grid.spacing, grid.y0 + (tile.row - 0.5) * grid.spacing
         over = np.stack([x - corner[0], y - corner[1], z - surface.at(x, y)], axis=1).astype(np.float32)
         at_corner = Placement(np.eye(3), np.zeros(3), 0.0)
-        found = self._engine.frame(FrameInput(over, at_corner, _NOWHERE, 0.0, sensors=0, rise=_ABOVE_ALL))
+        found = self._engine.frame(
+            FrameInput(over, at_corner, _NOWHERE, 0.0, origins=np.zeros((0, 3)), rise=_ABOVE_ALL)
+        )
         to, used = chosen[there[is_used]], is_used
         output.label[to] = found.label[used]
         output.ground_probability[to] = found.ground_probability[used]

@@ -190,8 +190,9 @@ class StcrfCpu:
         partition_points(points.start, points.active_nodes, stcrf.points_per_node, *room)
         marked = given.exclude.non_ground_mask is not None
         if self._isolated is not None:
-            origin = given.placement.translation.astype(F) if given.sensors == 1 else np.zeros(0, F)
-            marked |= self._isolated.mark(points, chunks, origin, self._single_thread)
+            to_lattice, place = given.placement.rotation.T, given.placement.translation
+            origins = (given.origins[: model.MOST_ORIGINS] @ to_lattice + place).astype(F)
+            marked |= self._isolated.mark(points, chunks, origins, self._single_thread)
         if not marked:
             points = points._replace(mark=points.mark[:0])
         moves, moving = _NOTHING_MOVES, given.moving

@@ -240,7 +240,9 @@ class StcrfDevice:
         self._reserve(int(points.shape[0]))
         record, placement, vehicle = self._records[slot], given.placement, given.vehicle
         record.count, record.base, record.road = int(points.shape[0]), placement.base, given.road
-        record.sensors, record.rise = given.sensors, given.rise
+        record.sensors, record.rise = len(given.origins), given.rise
+        origins = given.origins[: model.MOST_ORIGINS]
+        self._frames["origins"][slot, : len(origins)] = origins
         record.lift_variance, record.slope_x_variance, record.slope_y_variance = given.pose_variance
         rotation, translation = self._poses[slot]
         rotation[:], translation[:] = placement.rotation.ravel(), placement.translation

@@ -21,7 +21,7 @@ from roadbed.core.timeline import Link, Timeline
 from roadbed.core.timing import timed
 from roadbed.ground.cloud.origin import why_no_origin
 from roadbed.ground.ego.ego_mask import EgoMask
-from roadbed.ground.engine import EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
+from roadbed.ground.engine import AT_ORIGIN, EgoQuery, Exclusion, FrameInput, FrameOutput, GroundEngine, Outputs
 from roadbed.ground.method import Segmented, Started
 from roadbed.ground.mounting.estimator import MountingEstimate, Mountings
 from roadbed.ground.stcrf.model import DISAGREEMENT_WEIGHT, SLOPE_WEIGHT, SMALL_COMPONENT
@@ -265,19 +265,12 @@ class Stcrf:
         else:
             found = None if views is None else non_ground_points(to_host(scan.points), views, VisibilityModel())
             exclude = Exclusion(ego, raised if found is None else found if raised is None else found | raised)
-        heights = [mount.T_vehicle_sensor.xyz[2] for mount in scan.mounts]
-        sensors = max(len(heights), 1), max(heights, default=0.0)
-        return FrameInput(
-            scan.points,
-            pose.placement,
-            pose.vehicle,
-            pose.road,
-            moving_mask,
-            warm,
-            exclude,
-            *sensors,
-            pose_variance=self._pose_noise.variance,
-        )
+        sensors = (AT_ORIGIN, 0.0)
+        if scan.mounts:
+            origins = np.array([mount.T_vehicle_sensor.xyz for mount in scan.mounts])
+            sensors = origins, float(origins[:, 2].max())
+        where = pose.placement, pose.vehicle, pose.road
+        return FrameInput(scan.points, *where, moving_mask, warm, exclude, *sensors, self._pose_noise.variance)
 
     def _raised(self, scan: Scan, mounting: Mounting) -> NDArray[np.bool_] | None:
         """(N,) points on faces and tops of objects around a low sensor on an even floor, or nearer to the level of the

@@ -61,11 +61,15 @@ ISOLATED_FEWEST, ISOLATED_LONE = 2, 6  # returns on it that are enough; and enou
 ISOLATED_MOST = _F(0.03)  # returns at the same height per return of the node, above which none is isolated
 ISOLATED_ENOUGH = 64  # points of a node on level ground with which its points are compared, and with no others
 RAY_DEPTH, RAY_NODES = _F(0.1), 40  # m below a level at which a ray passed below the ground; nodes that are looked at
+RAY_ENTERS = _F(0.2)  # m over a level up to which a ray to a return LEVEL_DEPTH below that level met the ground there
+MOST_ORIGINS = 16  # sensors of a scan from which a ray is looked at
 # A few returns below vegetation, which has many layers, may be ground; below one thin surface they are strays.
 THIN_SURFACE = _F(0.9)  # of the returns above lie on it, and they are ISOLATED_LONE or more
 FEWEST_STRAYS, STRAY_SHARE = 2, _F(5e-4)  # such returns, and their share of a scan; with fewer no return is isolated
 SAMPLE_BLOCK, SAMPLE_BLOCKS = 8, 8  # nodes along a block; of so many blocks one shows whether a scan has strays
 SMALL_SCAN = 30_000  # points; a smaller scan is its own sample
+SPARSE_SCAN = 8_000  # returns; so few have next to none above a stray, whose ray shows then that the scan has strays:
+FEWEST_RAYS, RAY_SHARE = 5, _F(2e-3)  # such rays, and their share of the returns
 LOW_ISOLATED_DEPTH = 0.2  # m below the finished surface at which an isolated return is no ground
 
 # Marks of points, as bits.
@@ -222,6 +226,7 @@ FRAME = np.dtype(
         ("has_non_ground", np.int32),  # the mask of points that cannot be ground is used
         ("has_isolated", np.int32),  # isolated returns are marked
         ("sensors", np.int32),  # that saw the points
+        ("origins", np.float32, (MOST_ORIGINS, 3)),  # m in the points' frame, of the first of them
         ("rise", np.float32),  # m of the highest of several sensors over the points' origin
         ("lift_variance", np.float32),  # m^2, of the pose's height over the prior surface; and of its slopes
         ("slope_x_variance", np.float32),

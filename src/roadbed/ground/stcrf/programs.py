@@ -22,8 +22,8 @@ GROUP = 256
 FEW, SOME, MANY = 4, 64, 512  # points up to which 1, 8 and 32 work-items share a node; beyond, a whole work-group
 TEAM = 512  # work-items of a work-group of the coarse start as one launch
 # Counters of a slot: {next free index; nodes with some, many and more points; nodes unknown and known to the prior;
-# strays and returns of a sample; low returns listed}
-CURSORS = 9
+# strays and returns of a sample; low returns listed; rays below ground}
+CURSORS = 10
 SPARE = 7  # padding points behind the last one: CPU devices read eight at a time
 BAND_WORDS = 3  # words per pillar: five bands of 16 bits each, then the mark of a wall
 _MOST_SQUARES = 64  # pillars per node that fit in local memory

@@ -24,7 +24,7 @@ def non_ground_points(points: Float32, views: SensorViews, config: VisibilityMod
     chunks = 1 if single_thread else _CHUNKS
     work, non_ground = Work.of(count, directions * len(views.origins), chunks), np.zeros(count, np.bool_)
     seen = points, views.rotation, views.origins, sensor, borders(directions)
-    given = chunks, seen, config.densest, config.layered, work, non_ground
+    given = chunks, seen, (config.densest, config.layered, config.beams), work, non_ground
     parallel_region(mark_non_ground, PHASES, *given, single_thread=single_thread)
     mean = int(work.start[-1]) / max(int(work.used[0]), 1)
     return None if mean > config.layered else non_ground

@@ -86,14 +86,29 @@ def _is_lone(own, c, directions, start, seen, most):
     return found < 2  # it finds itself
 
 
+@merged()
+def _count_beams(begin, end, seen):
+    """How many beams the returns of a direction are of: those without one just below are counted."""
+    found = 0
+    for a in range(begin, end):
+        slope, lowest = seen[1, a] / seen[0, a], True
+        for b in range(begin, end):
+            below = slope - seen[1, b] / seen[0, b]
+            lowest &= not (0 < below < model.BEAM or (below == 0 and b < a))
+        found += lowest
+    return found
+
+
 @inner()
-def find_lone(first, last, directions, start, seen, most, lone, counts):
+def find_lone(first, last, directions, start, seen, most, beams, lone, counts):
     """Of the returns whose beam passed below another of their direction, for a range of directions: set `lone` (N,) for
-    those that ended alone; `counts` gains how many there are, and how many of them are lone."""
+    those that ended alone; `counts` gains how many there are, how many of them are lone, and how many directions have
+    returns of more than `beams` beams."""
     for c in range(first, last):
         begin, end = U(start[c]), U(start[c + 1])
         if not 1 < end - begin <= most:
             continue
+        counts[2] += _count_beams(begin, end, seen) > beams
         for b in range(begin, end):
             passed, lone[b] = False, np.uint8(0)
             for a in range(begin, end):

@@ -90,6 +90,13 @@ FUNCTION void sort_returns(Direction d, GLOBAL const int *members, GLOBAL const 
 
 #endif
 
+// On a CPU device a group is one work-item: it needs no barriers.
+#if LANES > 1
+#define TOGETHER() BARRIER()
+#else
+#define TOGETHER()
+#endif
+
 FUNCTION int is_undercut(real r, real z, real other_r, real other_z) {
     return other_r - r > GAP + GAP_GROWTH * r && z - r * other_z / other_r > BENEATH;
 }
@@ -107,19 +114,34 @@ FUNCTION int is_lone(Polar own, int cell, GLOBAL const Polar *seen, GLOBAL const
     return found < 2;  // it finds itself
 }
 
+// Whether return b of a direction is of a beam of which no other return of it was counted: it has none just below.
+FUNCTION int begins_beam(GLOBAL const int *members, int n, int b, GLOBAL const Polar *seen) {
+    real slope = seen[members[b]].height / seen[members[b]].range;
+    int lowest = 1;
+    for (int a = 0; a < n; ++a) {
+        real below = slope - seen[members[a]].height / seen[members[a]].range;
+        lowest &= !((below > 0 && below < BEAM) || (below == 0 && members[a] < members[b]));
+    }
+    return lowest;
+}
+
 // Of the returns of a sparse scan whose beam passed below another of their direction: marks those that ended alone, and
-// counts both.
+// counts both, and the directions with many beams.
 KERNEL find_lone(GLOBAL const Frame *frames, GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *tables,
                  int capacity) {
     GLOBAL const Frame *frame = &frames[SLOT];
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     if (!frame->has_non_ground || rule_of(table[RETURNS], table[USED]) != SPARSE_RULE) return;
     seen += SLOT * capacity, non_ground += SLOT * capacity;
-    int passing = 0, alone = 0;
+    LOCAL_ARRAY int beams[1];
+    int passing = 0, alone = 0, many = 0;
     for (int cell = GROUP_ID; cell < frame->sensors * DIRECTIONS; cell += GROUP_COUNT) {
         GLOBAL const int *members = table + MEMBERS + cell * ROOM;
-        int n = table[COUNTS + cell];
-        EACH(b, n > 1 && n <= MOST * DENSEST ? n : 0) {
+        int n = table[COUNTS + cell], compared = n > 1 && n <= MOST * DENSEST ? n : 0;
+        if (LOCAL_ID == 0) beams[0] = 0;
+        TOGETHER();
+        EACH(b, compared) {
+            if (begins_beam(members, n, b, seen)) ATOMIC_ADD(&beams[0], 1);
             Polar own = seen[members[b]];
             int passed = 0;
             for (int a = 0; a < n && !passed; ++a)
@@ -128,7 +150,11 @@ KERNEL find_lone(GLOBAL const Frame *frames, GLOBAL const Polar *seen, GLOBAL uc
             non_ground[members[b]] = (uchar)lone;
             passing += passed, alone += lone;
         }
+        TOGETHER();
+        many += LOCAL_ID == 0 && beams[0] > BEAMS;
+        TOGETHER();
     }
+    if (many) ATOMIC_ADD(&table[MANY_BEAMS], many);
     if (passing) ATOMIC_ADD(&table[PASSED], passing);
     if (alone) ATOMIC_ADD(&table[LONE], alone);
 }
@@ -202,13 +228,6 @@ FUNCTION void mark_foot(Direction d, int n, int rising) {
     }
 }
 
-// On a CPU device a group is one work-item: it needs no barriers.
-#if LANES > 1
-#define TOGETHER() BARRIER()
-#else
-#define TOGETHER()
-#endif
-
 // Unmarked returns of sparse scans are listed as road, for `release_road`.
 KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLOBAL const float4 *located,
                        GLOBAL const Polar *seen, GLOBAL uchar *non_ground, GLOBAL int *next_entry, GLOBAL int *tables,
@@ -221,8 +240,9 @@ KERNEL mark_directions(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
     GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     GLOBAL int *table = tables + SLOT * TABLE_WORDS;
     located += SLOT * capacity, seen += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;
-    int rule = rule_of(table[RETURNS], table[USED]), most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
-    int lone = table[LONE];
+    int rule = rule_of(table[RETURNS], table[USED]), lone = table[LONE];
+    if (rule == SPARSE_RULE && (real)table[MANY_BEAMS] > MANY_SHARE * (real)table[USED]) rule = LAYERED_RULE;
+    int most = MOST * (rule == SPARSE_RULE ? DENSEST : LAYERED);
     if (lone >= LONE_FEWEST && (real)lone > LONE_SHARE * (real)table[PASSED]) d.ignored = non_ground;
     if (GLOBAL_ID == 0) table[RULE] = rule;
     if (rule == DENSE) return;

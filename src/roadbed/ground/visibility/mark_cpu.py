@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from roadbed.ground.visibility.directions_cpu import find_directions, find_lone, mark_directions, sort_by_direction
-from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MOST, SQUARES
+from roadbed.ground.visibility.model import LONE_FEWEST, LONE_SHARE, MANY_SHARE, MOST, SQUARES
 from roadbed.ground.visibility.neighbours_cpu import grow_non_ground, list_non_ground, list_road, release_road
 from roadbed.kernels.jit import njit
 from roadbed.kernels.numeric import max
@@ -24,7 +24,7 @@ class Work(NamedTuple):
     order: np.ndarray  # (N,) points sorted by cell
     seen: np.ndarray  # (2, N) ranges and heights in that order
     lone: np.ndarray  # (N,) in that order: the beam passed below another return and ended alone
-    passed: np.ndarray  # (chunks, 2) number of such beams, and of those that ended alone; zeros before
+    passed: np.ndarray  # (chunks, 3) number of such beams, of those that ended alone, and of directions with many beams
     used: np.ndarray  # (1,) number of cells with points
     squares: np.ndarray  # (2, SQUARES^2) heads of the lists of road and of non-ground returns; zeros before
     next_entry: np.ndarray  # (N,) of the linked lists
@@ -35,7 +35,7 @@ class Work(NamedTuple):
         whole, seen = np.empty((3, count), np.int32), np.empty((7, count))
         range_height, level = seen[:2].reshape(count, 2), seen[2:5].reshape(count, 3)
         start, squares = np.zeros(cells + 1, np.int32), np.zeros((2, SQUARES**2), np.int32)
-        lone, passed, used = np.empty(count, np.uint8), np.zeros((chunks, 2), np.int64), np.zeros(1, np.int32)
+        lone, passed, used = np.empty(count, np.uint8), np.zeros((chunks, 3), np.int64), np.zeros(1, np.int32)
         return cls(whole[0], range_height, level, start, whole[1], seen[5:], lone, passed, used, squares, whole[2])
 
 
@@ -43,17 +43,26 @@ FIND, SORT, LONE, MARK, LIST_ROAD, RELEASE, LIST_NON_GROUND, GROW, PHASES = rang
 
 
 @njit(cache=True, nogil=True)
-def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_ground):
+def mark_non_ground(tasks, most_chunks, views, limits, work, non_ground):
     """Set `non_ground` (N,), False before, for points that cannot be ground; a dense scan is left unchanged.
 
-    `views`: points, rotation to level axes, sensor origins, the sensor of each point, and the borders of directions.
+    `views`: points, rotation to level axes, sensor origins, the sensor of each point, and the borders of directions;
+    `limits`: densest, layered and beams of `VisibilityModel`.
     """
+    densest, layered, beams = limits
     count, cells = non_ground.shape[0], work.start.shape[0] - 1
     for phase in range(PHASES):
-        mean = 0.0
+        sparse = has_strays = False
         if phase > SORT:
             mean = work.start[cells] / max(work.used[0], 1)
-            if mean > layered or (mean > densest and phase > MARK):
+            sparse = mean <= densest
+            if phase > LONE:
+                passed = lone = many = 0
+                for k in range(most_chunks):
+                    passed, lone, many = passed + work.passed[k, 0], lone + work.passed[k, 1], many + work.passed[k, 2]
+                sparse &= many <= MANY_SHARE * work.used[0]
+                has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * passed
+            if mean > layered or (phase > MARK and not sparse):
                 return
         chunks = 1 if phase in (SORT, LIST_ROAD, LIST_NON_GROUND) else most_chunks
         chunk = first_chunk(tasks, phase)
@@ -65,17 +74,12 @@ def mark_non_ground(tasks, most_chunks, views, densest, layered, work, non_groun
             elif phase == SORT:
                 work.used[0] = sort_by_direction(work.cell, work.range_height, work.start, work.order, work.seen)
             elif phase == LONE:
-                if mean <= densest:
+                if sparse:
                     directions, most = views[4].shape[0] - 1, MOST * densest
-                    given = directions, work.start, work.seen, most, work.lone, work.passed[chunk]
+                    given = directions, work.start, work.seen, most, beams, work.lone, work.passed[chunk]
                     find_lone(first_cell, last_cell, *given)
             elif phase == MARK:
-                sparse = mean <= densest
                 most = MOST * (densest if sparse else layered)
-                passed = lone = 0
-                for k in range(chunks):
-                    passed, lone = passed + work.passed[k, 0], lone + work.passed[k, 1]
-                has_strays = lone >= LONE_FEWEST and lone > LONE_SHARE * passed
                 given = work.order, work.start, work.seen, work.lone, most, sparse, has_strays
                 mark_directions(first_cell, last_cell, *given, non_ground)
             elif phase == LIST_ROAD:

@@ -17,6 +17,7 @@ GAP, GAP_GROWTH = 0.5, 0.02  # m, and per m of range: how much farther a beam mu
 BENEATH = 0.15  # m below a return at which that beam must pass
 LONE_RANGE, LONE_HEIGHT = 0.1, 0.3  # per m of range, and m: with no other return so near to its end, it ended alone
 LONE_SHARE, LONE_FEWEST = 0.1, 8  # share and number of such beams that ended alone in a scan with strays: ignored there
+MANY_SHARE = 0.05  # of the directions; more of them with returns of many beams: the sensor has more than a few layers
 NEAR = 0.25  # m of range within which returns are above each other
 RISE, STEEP = 0.04, 1.2  # height difference in m, and per m of range, from which they are above each other
 BETWEEN = 0.02  # m: returns between two such returns, with this margin, are non-ground too
@@ -54,8 +55,9 @@ class VisibilityModel(NamedTuple):
     """Directions, and limits on the mean number of returns per direction and sensor."""
 
     directions: int = 655  # of 0.55 degrees; returns of one direction are compared with each other
-    densest: int = 20  # up to here a scan is sparse: a few layers
+    densest: int = 20  # up to here a scan of a few layers is sparse
     layered: int = 120  # up to here its beams are far apart: 16 or 32 layers
+    beams: int = 5  # of so many the returns of a direction are at most where a sensor has a few layers
 
     @property
     def room(self) -> int:
@@ -84,6 +86,7 @@ def program(config: VisibilityModel, sensors: int = 1) -> Program:
         "PI": np.float64(math.pi),
         "DIRECTIONS": config.directions,
         "DENSEST": config.densest,
+        "BEAMS": config.beams,
         "LAYERED": config.layered,
         "ROOM": config.room,
         "SENSORS": sensors,

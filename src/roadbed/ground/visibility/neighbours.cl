@@ -48,7 +48,7 @@ KERNEL grow_non_ground(GLOBAL const Frame *frames, GLOBAL const real *views, GLO
     if (!frame->has_non_ground) return;
     FOR_EACH(k, SQUARES * SQUARES) table[ROAD_LISTS + k] = 0;
     FOR_EACH(k, frame->sensors * DIRECTIONS) table[COUNTS + k] = 0;
-    if (GLOBAL_ID == 0) table[RETURNS] = table[USED] = table[PASSED] = table[LONE] = 0;
+    if (GLOBAL_ID == 0) table[RETURNS] = table[USED] = table[PASSED] = table[LONE] = table[MANY_BEAMS] = 0;
     if (table[RULE] != SPARSE_RULE) return;
     GLOBAL const real *view = views + BORDER_WORDS + SLOT * VIEW_WORDS;
     located += SLOT * capacity, non_ground += SLOT * capacity, next_entry += SLOT * capacity;

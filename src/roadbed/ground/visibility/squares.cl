@@ -3,7 +3,7 @@
 // On the CPU: neighbours_cpu.py. The result of a search does not depend on the order of a list.
 //
 // Table of a slot: {returns with a direction, directions with returns, the rule, beams that passed below a return, those of
-// them that ended alone, unused}, heads of the lists of road and of non-ground returns for each square (point numbers plus
+// them that ended alone, directions with many beams}, heads of the lists of road and of non-ground returns for each square (point numbers plus
 // one, 0: the end; `next_entry` continues), the number of returns of each direction of each sensor, and ROOM point numbers
 // for each direction.
 
@@ -12,6 +12,7 @@
 #define RULE 2
 #define PASSED 3
 #define LONE 4
+#define MANY_BEAMS 5
 #define ROAD_LISTS 6
 #define NON_GROUND_LISTS (ROAD_LISTS + SQUARES * SQUARES)
 #define COUNTS (NON_GROUND_LISTS + SQUARES * SQUARES)

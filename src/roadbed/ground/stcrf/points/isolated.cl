@@ -165,22 +165,38 @@ FUNCTION void count_around(float4 p, int row, int column, int reach, float most_
     }
 }
 
-// Whether the ray from the sensor to a return of a node passed below ground: below the level of a node with a band, which
-// is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
-FUNCTION int passed_below(GLOBAL const Frame *frame, GLOBAL const float *levels, float4 p, int row, int column) {
+// Whether a return of a node cannot be ground: the level may be that of an object.
+FUNCTION int has_non_ground(int2 segment, GLOBAL const float4 *sorted, GLOBAL const uchar *marks) {
+    for (int k = segment.x; k < segment.x + segment.y; ++k)
+        if (marks[BITS_OF(sorted[k].w)] & NON_GROUND) return 1;
+    return 0;
+}
+
+// Whether the ray from a sensor to a return of a node passed below ground: below the level of a node with a band, or just
+// over it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or rises
+// from that of the last node like a slope. A crown or a bridge does not, nor in a sparse scan the foot of an object.
+FUNCTION int passed_below(GLOBAL const Frame *frame, int sensor, GLOBAL const float *levels, float4 p, int row, int column,
+                          int sparse, GLOBAL const int2 *segments, GLOBAL const float4 *sorted, GLOBAL const uchar *marks) {
+    GLOBAL const float *o = frame->origins[sensor], *r = frame->rotation, *t = frame->translation;
+    float height = r[6] * o[0] + r[7] * o[1] + r[8] * o[2] + t[2];
     float x = p.x + ((float)column + 0.5f) * SPACING, y = p.y + ((float)row + 0.5f) * SPACING;
-    float east = frame->translation[0] - x, north = frame->translation[1] - y, up = frame->translation[2] - p.z;
+    float east = r[0] * o[0] + r[1] * o[1] + r[2] * o[2] + t[0] - x;
+    float north = r[3] * o[0] + r[4] * o[1] + r[5] * o[2] + t[1] - y, up = height - p.z;
     float far = fmax(fabs(east), fabs(north)) / SPACING, nearer = NO_LEVEL;
     int steps = (int)fmin((float)RAY_NODES, far);
     for (int i = 1; i < steps; ++i) {  // away from the sensor
         float part = (float)(steps - i) / far, there_x = (x + east * part) / SPACING, there_y = (y + north * part) / SPACING;
         if (!(there_x >= 0.0f && there_y >= 0.0f && there_x < (float)COLUMNS && there_y < (float)ROWS)) continue;
-        GLOBAL const float *node = levels + 2 * ((int)there_y * COLUMNS + (int)there_x);
+        int there = (int)there_y * COLUMNS + (int)there_x;
+        GLOBAL const float *node = levels + 2 * there;
         float here = node[1] != ALL_POINTS ? node[0] : NO_LEVEL, over = here - (p.z + up * part);
         float rise = (here - nearer) / SPACING;
         nearer = here;
-        int is_ground = here < frame->translation[2] || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
-        if (is_ground && over > RAY_DEPTH && over < ISOLATED_DEEPEST) return 1;
+        int is_ground = here < height || (rise > LEVEL_SLOPE && rise <= STEEPEST_LEVEL);
+        int entered = over > -RAY_ENTERS && here - p.z > LEVEL_DEPTH;
+        if (is_ground && (over > RAY_DEPTH || entered) && over < ISOLATED_DEEPEST &&
+            !(sparse && frame->has_non_ground && has_non_ground(segments[there], sorted, marks)))
+            return 1;
     }
     return 0;
 }
@@ -213,14 +229,15 @@ KERNEL list_low_returns(GLOBAL const Frame *frames, GLOBAL const float4 *located
 }
 
 // Step 2: COMPARE_LANES work-items compare one of the listed points with those around it, and mark it if it is
-// isolated. cursors[6]: returns below a thin surface, counted where returns are.
+// isolated. cursors[6]: returns below a thin surface, counted where returns are; cursors[9]: rays below ground.
 KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, GLOBAL const int2 *segments,
                      GLOBAL const float4 *sorted, GLOBAL const float *levels, GLOBAL const int *low_returns,
                      GLOBAL uchar *marks, GLOBAL int *cursors, int capacity) {
     LOCAL_ARRAY int counts[COMPARE_TASKS * AROUND_COUNTS];
     GLOBAL const Frame *frame = &frames[SLOT];
-    int slot = LOCAL_ID / COMPARE_LANES, lane = LOCAL_ID % COMPARE_LANES, strays = 0;
+    int slot = LOCAL_ID / COMPARE_LANES, lane = LOCAL_ID % COMPARE_LANES, strays = 0, rays = 0;
     int tasks = cursors[CURSORS * SLOT + 8], small = cursors[CURSORS * SLOT] < SMALL_SCAN;
+    int sparse = cursors[CURSORS * SLOT] < SPARSE_SCAN;
     LOCAL int *around = counts + slot * AROUND_COUNTS;
     segments += SLOT * NODES, levels += 2 * SLOT * NODES, sorted += SLOT * capacity, marks += SLOT * capacity;
     for (int begin = GROUP_ID * COMPARE_TASKS; begin < tasks; begin += (int)GROUP_COUNT * COMPARE_TASKS) {
@@ -234,19 +251,27 @@ KERNEL mark_isolated(GLOBAL const Frame *frames, GLOBAL const float4 *located, G
         BARRIER();
         if (mine && lane == 0) {
             int found = judge_isolated(around, most_alike);
-            if (found == LONE)
-                found = frame->sensors == 1 && passed_below(frame, levels, p, row, column) ? ALONE : NOT_ALONE;
+            if (found == LONE) {  // of any of several sensors: the ray from each must have passed below ground
+                found = frame->sensors ? ALONE : NOT_ALONE;
+                for (int sensor = 0; found && sensor < min(frame->sensors, MOST_ORIGINS); ++sensor)
+                    if (!passed_below(frame, sensor, levels, p, row, column, sparse, segments, sorted, marks))
+                        found = NOT_ALONE;
+                rays += found == ALONE;
+            }
             if (found) marks[task / 2] |= ISOLATED;
             strays += found == UNDER_SURFACE && (small || is_sampled(node));
         }
         BARRIER();
     }
     if (strays) ATOMIC_ADD(&cursors[CURSORS * SLOT + 6], strays);
+    if (rays) ATOMIC_ADD(&cursors[CURSORS * SLOT + 9], rays);
 }
 
 // Step 3: in a scan without strays no return is taken for isolated.
 KERNEL settle_isolated(GLOBAL const Frame *frames, GLOBAL uchar *marks, GLOBAL const int *cursors, int capacity) {
     int strays = cursors[CURSORS * SLOT + 6], returns = cursors[CURSORS * SLOT + 7], count = frames[SLOT].count;
     if (strays >= FEWEST_STRAYS && (float)strays >= STRAY_SHARE * (float)returns) return;
+    int rays = cursors[CURSORS * SLOT + 9];  // `returns` are all of so small a scan
+    if (cursors[CURSORS * SLOT] < SPARSE_SCAN && rays >= FEWEST_RAYS && (float)rays >= RAY_SHARE * (float)returns) return;
     FOR_EACH(i, count) marks[SLOT * capacity + i] &= NON_GROUND;
 }

@@ -4,7 +4,8 @@
 
 Around a stray return many others lie on one layer above it, and next to none at its own height. A pit, a ditch or a
 road below a bridge is a surface of its own: there a return has many others at its height. Far away no others may lie
-around a stray: there it is one if its ray passed below ground that was seen.
+around a stray: there it is one if its ray passed below ground that was seen. Sorted points do not say which of several
+sensors saw them: the ray from each must have.
 Twin: isolated.cl.
 """
 
@@ -194,13 +195,24 @@ def _compare(k, points, row, column, shape, reach, codes, layers):
 
 
 @merged()
-def _passed_below(x, y, z, origin, level, lowest, shape):
-    """Whether the ray from the sensor at `origin` to a return passed below ground: below the level of a node with a
-    band, which is lower than the sensor or rises from that of the last node like a slope. A crown or a bridge does not.
-    """
-    east, north, up = origin[0] - x, origin[1] - y, origin[2] - z
+def _has_non_ground(points, c):
+    """Whether a return of a node cannot be ground: the level may be that of an object."""
+    marked = np.uint8(0)
+    for k in range(U(points.start[c]), U(points.start[c + 1])):
+        marked |= points.mark[k] & model.NON_GROUND
+    return marked > 0
+
+
+@merged()
+def _passed_below(x, y, z, origins, sensor, level, lowest, points, shape):
+    """Whether the ray from a sensor to a return passed below ground: below the level of a node with a band, or just
+    over it to a return below it, where it met the ground as rays beside it did. The level is lower than the sensor or
+    rises from that of the last node like a slope. A crown or a bridge does not, nor in a sparse scan the foot of an
+    object."""
+    east, north, up = origins[sensor, 0] - x, origins[sensor, 1] - y, origins[sensor, 2] - z
     far = max(abs(east), abs(north)) / shape.spacing
     steps, nearer = np.int64(min(F(model.RAY_NODES), far)), model.NO_LEVEL
+    sparse = points.start[points.start.shape[0] - 1] < model.SPARSE_SCAN
     for i in range(1, steps):  # away from the sensor
         part = F(steps - i) / far
         column, row = (x + east * part) / shape.spacing, (y + north * part) / shape.spacing
@@ -210,16 +222,19 @@ def _passed_below(x, y, z, origin, level, lowest, shape):
         here = level[c] if lowest[c] != model.NO_LEVEL else model.NO_LEVEL
         over, rise = here - (z + up * part), (here - nearer) / shape.spacing
         nearer = here
-        is_ground = here < origin[2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
-        if is_ground and over > model.RAY_DEPTH and over < model.ISOLATED_DEEPEST:
+        is_ground = here < origins[sensor, 2] or (rise > model.LEVEL_SLOPE and rise <= model.STEEPEST_LEVEL)
+        entered = over > -model.RAY_ENTERS and here - z > model.LEVEL_DEPTH
+        is_below = (over > model.RAY_DEPTH or entered) and over < model.ISOLATED_DEEPEST
+        if is_ground and is_below and not (sparse and _has_non_ground(points, c)):
             return True
     return False
 
 
 @inner()
-def _look(first_active, last_active, points, shape, reach, marks, origin, room, seen):
+def _look(first_active, last_active, points, shape, reach, marks, origins, room, seen):
     """With `marks`, mark the isolated points of some active nodes. Else `seen` gains how many lie below a thin surface,
-    and how many points there are, both of sampled blocks or, in a small scan, of all nodes."""
+    how many points there are, and how many rays passed below ground, of sampled blocks or, in a small scan, of all
+    nodes."""
     start, z, mark, nodes = points.start, points.z, points.mark, points.active_nodes.nodes
     lowest, level, codes, layers = room
     everywhere, half, spacing = marks or start[start.shape[0] - 1] < model.SMALL_SCAN, F(0.5), shape.spacing
@@ -243,17 +258,20 @@ def _look(first_active, last_active, points, shape, reach, marks, origin, room, 
                 seen[0] += found == UNDER_SURFACE
                 if found == LONE:
                     x, y = points.x[k] + (F(column) + half) * spacing, points.y[k] + (F(row) + half) * spacing
-                    below = origin.shape[0] > 0 and _passed_below(x, y, z[k], origin, level, lowest, shape)
+                    below = origins.shape[0] > 0
+                    for sensor in range(origins.shape[0]):
+                        below = below and _passed_below(x, y, z[k], origins, sensor, level, lowest, points, shape)
+                    seen[2] += below
                     found = ALONE if below else NOT_ALONE
                 mark[k] |= model.ISOLATED if marks and found != NOT_ALONE else np.uint8(0)
 
 
 @njit(nogil=True, cache=True)
-def _look_for_isolated(tasks, chunks, points, shape, reach, marks, origin, room):
+def _look_for_isolated(tasks, chunks, points, shape, reach, marks, origins, room):
     """With `marks`, add ISOLATED to the marks of returns that lie alone below others; else count, see `_look`.
 
-    `chunks` are ranges of rows of nodes; `origin` is the sensor's, (3,) or (0,) where there is not one for all points;
-    `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 2) counts.
+    `chunks` are ranges of rows of nodes; `origins` are those of the sensors, (K, 3), or (0, 3) where there is none;
+    `room`: scratch (nodes,) and (nodes,), the second NO_LEVEL at first, and (chunks, 3) counts.
     """
     parts, active, (lowest, level, seen) = chunks.shape[0] - 1, points.active_nodes.row, room
     counts, layers = scratch(_BINS, np.int32), scratch(_LAYERS, np.int32)
@@ -266,7 +284,7 @@ def _look_for_isolated(tasks, chunks, points, shape, reach, marks, origin, room)
             if phase == 0:
                 _find_levels(first, last, points, shape.columns, margin, lowest, level, counts)
             else:
-                _look(first, last, points, shape, reach, marks, origin, found, seen[part])
+                _look(first, last, points, shape, reach, marks, origins, found, seen[part])
             part = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -278,22 +296,26 @@ class IsolatedReturns:
         self._shape, self._reach = shape, isolated_reach(float(shape.spacing))
         self._lowest, self._level = np.empty((2, shape.rows * shape.columns), np.float32)
 
-    def mark(self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool) -> bool:
-        """Mark them as ISOLATED, in a scan that has strays: some lie below a thin surface; whether it has. `chunks` are
-        ranges of rows that cost about the same; `origin`: see `_look_for_isolated`."""
-        strays, returns = self._look(points, chunks, origin, single_thread, marks=False)
-        found = bool(strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * np.float32(returns))
+    def mark(self, points: SortedPoints, chunks: Int32, origins: Float32, single_thread: bool) -> bool:
+        """Mark them as ISOLATED, in a scan that has strays: some lie below a thin surface, or in a sparse scan rays
+        passed below ground; whether it has. `chunks` are ranges of rows that cost about the same; `origins`: see
+        `_look_for_isolated`."""
+        strays, returns, rays = self._look(points, chunks, origins, single_thread, marks=False)
+        every = np.float32(returns)
+        found = bool(strays >= model.FEWEST_STRAYS and np.float32(strays) >= model.STRAY_SHARE * every)
+        if points.start[-1] < model.SPARSE_SCAN:
+            found |= bool(rays >= model.FEWEST_RAYS and np.float32(rays) >= model.RAY_SHARE * every)
         if found:
-            self._look(points, chunks, origin, single_thread, marks=True)
+            self._look(points, chunks, origins, single_thread, marks=True)
         return found
 
     def _look(
-        self, points: SortedPoints, chunks: Int32, origin: Float32, single_thread: bool, marks: bool
+        self, points: SortedPoints, chunks: Int32, origins: Float32, single_thread: bool, marks: bool
     ) -> list[int]:
         """Mark isolated returns, or count them and all returns where a scan with strays shows them."""
-        seen = np.zeros((len(chunks) - 1, 2), np.int64)
+        seen = np.zeros((len(chunks) - 1, 3), np.int64)
         self._level.fill(model.NO_LEVEL)
         room = self._lowest, self._level, seen
-        given = chunks, points, self._shape, self._reach, np.bool_(marks), origin, room
+        given = chunks, points, self._shape, self._reach, np.bool_(marks), origins, room
         parallel_region(_look_for_isolated, _PHASES, *given, single_thread=single_thread)
         return seen.sum(axis=0).tolist()
