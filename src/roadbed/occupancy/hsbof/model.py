@@ -27,6 +27,7 @@ SURFACE_REACH = 2  # subcells around a particle in which a return is looked for
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 LEAST_MASS = 1e-3  # below it a cell has no velocity
 LEAST_VARIANCE = 1e-4  # m^2/s^2
+ONE_PARTICLE_VARIANCE = 1.0  # m^2/s^2, of the velocity of a cell with a single particle; with several it is shared
 REGISTERED_VARIANCE = 0.1  # m^2/s^2, of the registered velocity of a cell without particles
 STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before a velocity is compared with zero
 ALIKE_REACH = 2  # cells around one in which others must move the same way
