@@ -123,15 +123,15 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     return (s_new, d_new, e_new, 1 - s_new - d_new - e_new), [m * scale for m in masses], p_z * born / z
 
 
-def moments(particles):
-    """Mean and covariance of particles (vx, vy, mass)."""
+def moments(particles, one_particle=0.0):
+    """Mean and covariance of particles (vx, vy, mass), with the variance of one particle shared by all of them."""
     old = np.array(particles, float)
     if not len(old) or old[:, 2].sum() <= 1e-3:
         return None
     weight = old[:, 2] / old[:, 2].sum()
     mean = weight @ old[:, :2]
     deviation = old[:, :2] - mean
-    return mean, (weight[:, None] * deviation).T @ deviation
+    return mean, (weight[:, None] * deviation).T @ deviation + np.eye(2) * one_particle / len(old)
 
 
 def components(hit):

@@ -27,7 +27,6 @@ SURFACE_REACH = 2  # subcells around a particle in which a return is looked for
 NO_SURFACE = 1e9  # squared distance to a return where there is none
 LEAST_MASS = 1e-3  # below it a cell has no velocity
 LEAST_VARIANCE = 1e-4  # m^2/s^2
-ONE_PARTICLE_VARIANCE = 1.0  # m^2/s^2, of the velocity of a cell with a single particle; with several it is shared
 REGISTERED_VARIANCE = 0.1  # m^2/s^2, of the registered velocity of a cell without particles
 STANDSTILL_VARIANCE = 0.01  # m^2/s^2 added before a velocity is compared with zero
 ALIKE_REACH = 2  # cells around one in which others must move the same way
@@ -60,7 +59,7 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "free_time_tests": {"test_free": 0.0},
 }
 _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
-    "tested_particles": {"untested": 1.0},
+    "tested_particles": {"untested": 1.0, "one_particle": 0.0},
     "moving_share": {"alike": 0.0},
     "registered_motion": {"agreement": -1.0, "trusted_cells": np.iinfo(np.int32).max},
 }
@@ -80,6 +79,7 @@ class MovingRule(NamedTuple):
     dynamic_share: float = 0.5  # dynamic / (static + dynamic), at least
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
+    one_particle: float = 1.0  # m^2/s^2, variance of the velocity of one particle; several agree by chance less often
     agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
     trusted_cells: int = 40  # of a component whose registered velocity its cells take at once
 

@@ -60,7 +60,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
                 cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
                 cxy = mxy / m - mx * my;
                 doubt = total / m;
-                few = (real)ONE_PARTICLE_VARIANCE / (real)(run.y - run.x);  // several agree by chance less often
+                few = rule->one_particle / (real)(run.y - run.x);
             }
             real apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry);  // not a number where nothing is registered
             int follows = trusted || apart <= rule->agreement * (rx * rx + ry * ry);

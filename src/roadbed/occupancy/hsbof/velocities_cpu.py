@@ -10,7 +10,6 @@ from roadbed.occupancy.hsbof.model import (
     ALIKE_REACH,
     LEAST_MASS,
     LEAST_VARIANCE,
-    ONE_PARTICLE_VARIANCE,
     REGISTERED_VARIANCE,
     STANDSTILL_VARIANCE,
 )
@@ -63,7 +62,7 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
             cyy = max(myy / m - my * my, LEAST_VARIANCE)
             cxy = mxy / m - mx * my
             doubt = total / m  # 1 where every particle was tested, up to 1 / untested
-            few = ONE_PARTICLE_VARIANCE / (start[cell + 1] - start[cell])  # several agree by chance less often
+            few = rule.one_particle / (start[cell + 1] - start[cell])
         elif not trusted:
             continue
         apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry)  # NaN where nothing is registered
