@@ -90,7 +90,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     }
 }
 
-// A cell moves only if enough of the hit cells around it move the same way, or one other as their component does.
+// A cell moves only if enough of the hit cells around it move alike, or one other as their component does.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
                        GLOBAL const float *probability, GLOBAL const int *label, GLOBAL const float2 *registered,
                        GLOBAL uchar *together) {

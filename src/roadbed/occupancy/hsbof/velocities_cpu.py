@@ -85,7 +85,7 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
 
 @njit(cache=True, nogil=True)
 def drop_lone_cells(first, last, velocities, probability, registered, rule, out):
-    """A cell moves only if enough of the hit cells around it move the same way, or one other as their component does."""
+    """A cell moves only if enough of the hit cells around it move alike, or one other as their component does."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
     for row in range(first, last):

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from roadbed.core.tracked_objects import TRACK
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.objects.track_filter_cpu import is_alive, measure, odds_at, predict, start
