@@ -102,8 +102,7 @@ def test_a_cell_that_is_hit_again_while_little_comes_was_not_left(Filter, p_z, c
 def test_velocity_moments_agree_with_the_oracle(Filter, count, one_particle):
     config = filter_model(moving={"untested": 1.0, "one_particle": one_particle}, **NO_CHANCE)
     filter_ = Filter((3, 3), 4.0, config)
-    rng = np.random.default_rng(2)
-    particles = [(float(a), float(b), 0.1) for a, b in rng.normal(2, 1, (count, 2))]
+    particles = [(float(a), float(b), 0.1) for a, b in np.random.default_rng(2).normal(2, 1, (count, 2))]
     place(filter_, (1, 1), particles)
     filter_.masses.dynamic[1, 1] = 0.1 * count
     p = np.full((3, 3), 0.5)
