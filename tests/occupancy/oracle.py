@@ -33,10 +33,13 @@ def observation(points, heights, sensor, grid, config, elevation=0.0, sigma=0.0)
             bin_ = min(int((bearing + math.pi) / (2 * math.pi) * azimuth_bins), azimuth_bins - 1)
             passes = valid & (last_bin >= int(range_ / grid.spacing))
             lowest = []  # slope of the lowest beam of each ray that has any
-            for ray in (bin_ - 1, bin_, bin_ + 1) if config.whole_cells else (bin_,):
-                beams = valid & (last_bin >= 0) & (azimuth == ray % azimuth_bins)
-                if ray == bin_ or beams.any():
-                    lowest.append(slope[beams & passes].min(initial=np.inf))
+            # The next ray on each side has a say, or the one after it where that has no beam.
+            for rays in ((0,), (-1, -2), (1, 2)) if config.whole_cells else ((0,),):
+                beams = [valid & (last_bin >= 0) & (azimuth == (bin_ + ray) % azimuth_bins) for ray in rays]
+                some = next((of_ray for of_ray in beams if of_ray.any()), None)
+                if some is not None or rays == (0,):
+                    passing = passes & (False if some is None else some)
+                    lowest.append(slope[passing].min(initial=np.inf))
             ratio = 1.0
             if (here & (heights <= config.obstacle_height)).any():
                 ratio = 1 - config.ground_detection
@@ -120,15 +123,15 @@ def cell_update(cell, p_z, seen, particles, config, mature=0.0, dt=0.1, tested=0
     return (s_new, d_new, e_new, 1 - s_new - d_new - e_new), [m * scale for m in masses], p_z * born / z
 
 
-def moments(particles):
-    """Mean and covariance of particles (vx, vy, mass)."""
+def moments(particles, one_particle=0.0):
+    """Mean and covariance of particles (vx, vy, mass), with the variance of one particle shared by all of them."""
     old = np.array(particles, float)
     if not len(old) or old[:, 2].sum() <= 1e-3:
         return None
     weight = old[:, 2] / old[:, 2].sum()
     mean = weight @ old[:, :2]
     deviation = old[:, :2] - mean
-    return mean, (weight[:, None] * deviation).T @ deviation
+    return mean, (weight[:, None] * deviation).T @ deviation + np.eye(2) * one_particle / len(old)
 
 
 def components(hit):

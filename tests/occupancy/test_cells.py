@@ -92,6 +92,13 @@ def test_a_cell_moves_with_the_hits_around_it_or_as_its_component():
     assert moving_columns(0.3) == [2, 3, 5, 6]
     assert moving_columns(0.0) == [2, 3, 4, 5, 6, 7]
     assert moving_columns(0.3, (20.0, 0.0)) == [2, 3, 5, 6, 7]  # the component of the pairs at columns 4 and 7
+    moving[:, 7:], moving[1:3, 10] = False, True  # where no hit and no moving cell is near, in a row each
+    velocity[1:3, 10], label[1, 10], label[2, 10] = (20.0, 0.0), 0, 0
+    assert moving_columns(0.3, (20.0, 0.0))[-1] == 10
+    moving[2, 10] = False
+    drop = Registered(label, np.array([(20.0, 0.0)], np.float32), np.ones(1, np.int32))
+    drop_lone_cells(0, len(moving), velocities, probability, drop, filter_model().moving, found)
+    assert not found[1, 10]  # one cell alone is no motion, whatever its component is registered at
 
 
 @pytest.mark.parametrize("motion", ["rolling", "vehicle"])

@@ -98,18 +98,18 @@ def test_a_cell_that_is_hit_again_while_little_comes_was_not_left(Filter, p_z, c
     assert free > 0.9 if p_z < HIT else static > dynamic and unknown > 0.02
 
 
-def test_velocity_moments_agree_with_the_oracle(Filter):
-    config = filter_model(moving={"untested": 1.0}, **NO_CHANCE)
+@pytest.mark.parametrize(("count", "one_particle"), [(6, 0.0), (6, 1.0), (1, 1.0)])
+def test_velocity_moments_agree_with_the_oracle(Filter, count, one_particle):
+    config = filter_model(moving={"untested": 1.0, "one_particle": one_particle}, **NO_CHANCE)
     filter_ = Filter((3, 3), 4.0, config)
-    rng = np.random.default_rng(2)
-    particles = [(float(a), float(b), 0.1) for a, b in rng.normal(2, 1, (6, 2))]
+    particles = [(float(a), float(b), 0.1) for a, b in np.random.default_rng(2).normal(2, 1, (count, 2))]
     place(filter_, (1, 1), particles)
-    filter_.masses.dynamic[1, 1] = 0.6
+    filter_.masses.dynamic[1, 1] = 0.1 * count
     p = np.full((3, 3), 0.5)
     p[1, 1] = 0.9
     filter_.step(seen_as(p, 0.9), 0.02)
-    updated = oracle.cell_update((0, 0.6, 0), 0.9, 0.9, particles, config, dt=0.02)[1]
-    mean, covariance = oracle.moments([(*v[:2], m) for v, m in zip(particles, updated)])
+    updated = oracle.cell_update((0, 0.1 * count, 0), 0.9, 0.9, particles, config, dt=0.02)[1]
+    mean, covariance = oracle.moments([(*v[:2], m) for v, m in zip(particles, updated)], one_particle)
     np.testing.assert_allclose(filter_.velocities.mean[1, 1], mean, rtol=1e-4)
     xx, xy, yy = filter_.velocities.covariance[1, 1]
     np.testing.assert_allclose([[xx, xy], [xy, yy]], covariance, rtol=1e-3, atol=1e-4)

@@ -317,19 +317,22 @@ def test_one_end_of_a_truck_is_the_truck(aside, found_again):
 
 
 @pytest.mark.parametrize(
-    ("length", "said", "jerk", "memory", "place"),
+    ("length", "said", "jerk", "memory", "place", "sliding"),
     [
-        (2.0, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None),
-        (0.6, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None),
-        (0.6, [(5, 1.3, 0.1), (7, 1.5, 0.2), (4, 1.1, -0.2), (6, 1.2, 0.1)], 3.0, 0.3, 0.3),
+        (1.5, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None, 0.0),
+        (1.7, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None, 0.3),
+        (0.6, [(9, 5.0, 1.0), (60, 5.4, 0.8), (20, 6.1, 0.3)], 4.0, 1.0, None, 0.0),
+        (0.6, [(5, 1.3, 0.1), (7, 1.5, 0.2), (4, 1.1, -0.2), (6, 1.2, 0.1)], 3.0, 0.3, 0.3, 0.0),
     ],
-    ids=["vehicle", "small but fast", "person"],
+    ids=["vehicle", "flank", "small but fast", "person"],
 )
-def test_velocity_and_acceleration_are_kalmans(length, said, jerk, memory, place):
+def test_velocity_and_acceleration_are_kalmans(length, said, jerk, memory, place, sliding):
     """Against the same filter in matrices, in Joseph's form: an acceleration that fades, velocities said `lag` late,
-    and the better known the more cells say them; of what may be a person the middle of its box, too."""
+    and the better known the more cells say them, but of a flank hardly along itself; of what may be a person the middle
+    of its box, too."""
     lag, dt = 0.2, 0.15
-    spread = np.array([[0.05, 0.02], [0.02, 0.3]])
+    spread, heading = np.array([[0.05, 0.02], [0.02, 0.3]]), 0.4
+    along = np.outer(axis := (np.cos(heading), np.sin(heading)), axis)
     tracker = make_tracker(lag=lag)
     pair, none = np.eye(2), np.zeros((2, 2))
     step = np.block(
@@ -337,15 +340,19 @@ def test_velocity_and_acceleration_are_kalmans(length, said, jerk, memory, place
     )
     wander = np.diag([0.0] * 2 + [jerk**2 * dt**3 / 3] * 2 + [jerk**2 * dt] * 2)
     covariance = np.diag([0.3**2] * 2 + [0.0] * 2 + [1.5**2] * 2)
-    covariance[2:4, 2:4] = spread + pair * 0.6**2 * 20 / said[0][0]
+
+    def error(cells, *velocity):
+        return spread + pair * 0.6**2 * 20 / cells + along * (sliding * np.hypot(*velocity)) ** 2
+
+    covariance[2:4, 2:4] = error(*said[0])
     state = np.array([0.0, 0.0, *said[0][1:], 0.0, 0.0])
     for k, (cells, *velocity) in enumerate(said):
         x, y = 0.18 * k, 0.02 * k * k
-        record = (cells, 0, 4, x, y, 0.0, length, 0.4, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
+        record = (cells, 0, 4, x, y, heading, length, 0.4, *velocity, spread[0, 0], spread[0, 1], spread[1, 1])
         (found,) = objects_of(tracker, [record], dt * k)
         if k:
             state, covariance = step @ state, step @ covariance @ step.T + wander
-            said_late = np.hstack([none, pair, -lag * pair]), spread + pair * 0.6**2 * 20 / cells, velocity
+            said_late = np.hstack([none, pair, -lag * pair]), error(cells, *velocity), velocity
             seen_here = np.hstack([pair, none, none]), pair * (place or 0.0) ** 2, (x, y)
             for model, noise, value in [said_late, seen_here] if place else [said_late]:
                 gain = covariance @ model.T @ np.linalg.inv(model @ covariance @ model.T + noise)

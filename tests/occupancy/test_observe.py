@@ -354,6 +354,20 @@ def test_no_cell_of_a_wall_at_grazing_incidence_is_free(observed):
     assert min(at(seen.observation, place, 1.9, grid) for place in x) > CLEAR
 
 
+def test_no_cell_of_a_rail_is_free_where_columns_are_further_apart_than_rays(observed):
+    """A sparse sensor with a column every 0.53 degrees: every fourth ray of 0.4 degrees has no beam."""
+    grid, rail, azimuth = Grid.centred(24.0, 24.0, 0.2), 1.99, np.radians(np.arange(3, 42, 0.53))
+    ends = [np.minimum(reach, 0.8 * rail / np.sin(azimuth)) for reach in (3.0, 5.0, 8.0)] + [rail / np.sin(azimuth)]
+    heights = np.repeat([0.0, 0.0, 0.0, 0.6], len(azimuth))
+    x, y = (np.concatenate([end * axis(azimuth) for end in ends]) for axis in (np.cos, np.sin))
+    points = np.column_stack([x, y, heights])
+    scan = scan_at(points, 0.0)
+    seen = observed(scan, flat_ground(scan), grid)
+    x = np.arange(5.1, 8.5, 0.2)
+    assert np.mean([at(seen.observation, place, 1.5, grid) < CLEAR for place in x]) > 0.7  # the road before it is
+    assert min(at(seen.observation, place, 1.9, grid) for place in x) > CLEAR
+
+
 @pytest.mark.parametrize("yaw", [0.0, 0.7])
 def test_a_turned_grid_sees_the_same_world(observed, yaw):
     scan = scan_at(sweep([box_points(6.0, 0.0)]), 0.0)

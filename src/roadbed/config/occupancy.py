@@ -117,7 +117,7 @@ class FilterConfig(Stage):
 class ObjectsConfig(Stage):
     """Moving cells grouped into objects."""
 
-    min_cells: int = Field(3, ge=1, le=10_000, description="moving cells of an object, at least")
+    min_cells: int = Field(3, ge=1, le=10_000, description="moving cells of a new object, at least")
     keep: float = Field(1.5, ge=0, le=60, description="s an object is remembered without being seen")
     body_length: float = Field(8.0, gt=0, le=50, description="m; parts that make up more are several bodies")
     body_width: float = Field(2.6, gt=0, le=20, description="m across")

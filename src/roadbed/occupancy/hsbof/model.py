@@ -59,7 +59,7 @@ _OFF: dict[OccupancyRule, dict[str, Any]] = {
     "free_time_tests": {"test_free": 0.0},
 }
 _OFF_MOVING: dict[OccupancyRule, dict[str, Any]] = {
-    "tested_particles": {"untested": 1.0},
+    "tested_particles": {"untested": 1.0, "one_particle": 0.0},
     "moving_share": {"alike": 0.0},
     "registered_motion": {"agreement": -1.0, "trusted_cells": np.iinfo(np.int32).max},
 }
@@ -79,6 +79,7 @@ class MovingRule(NamedTuple):
     dynamic_share: float = 0.5  # dynamic / (static + dynamic), at least
     alike: float = 0.3  # of the cells hit within two cells that move alike, at least
     untested: float = 0.02  # weight of particles whose motion was not tested lately, against 1
+    one_particle: float = 1.0  # m^2/s^2, variance of the velocity of one particle; several agree by chance less often
     agreement: float = 0.25  # square of the share by which the particles of a cell may differ from what is registered
     trusted_cells: int = 40  # of a component whose registered velocity its cells take at once
 

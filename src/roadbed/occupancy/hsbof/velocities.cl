@@ -52,7 +52,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
             trusted = is_finite(registered[component].x) && component_cells[component] >= rule->trusted_cells;
         }
         if (total > (real)LEAST_MASS || trusted) {
-            real cxx = (real)REGISTERED_VARIANCE, cyy = cxx, cxy = (real)0, doubt = one;
+            real cxx = (real)REGISTERED_VARIANCE, cyy = cxx, cxy = (real)0, doubt = one, few = (real)0;
             if (total > (real)LEAST_MASS) {
                 mx /= m;
                 my /= m;
@@ -60,6 +60,7 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
                 cyy = fmax(myy / m - my * my, (real)LEAST_VARIANCE);
                 cxy = mxy / m - mx * my;
                 doubt = total / m;
+                few = rule->one_particle / (real)(run.y - run.x);
             }
             real apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry);  // not a number where nothing is registered
             int follows = trusted || apart <= rule->agreement * (rx * rx + ry * ry);
@@ -69,9 +70,9 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
             }
             vx = (float)mx;
             vy = (float)my;
-            xx = (float)(cxx * doubt);
+            xx = (float)((cxx + few) * doubt);
             xy = (float)(cxy * doubt);
-            yy = (float)(cyy * doubt);
+            yy = (float)((cyy + few) * doubt);
             float s = layers[STATIC * step->size + cell], d = layers[DYNAMIC * step->size + cell];
             real occupancy = (real)0.5 * (one + (real)s + (real)d - (real)layers[FREE * step->size + cell]);
             real a = cxx + (real)STANDSTILL_VARIANCE, c = cyy + (real)STANDSTILL_VARIANCE;
@@ -89,14 +90,14 @@ KERNEL estimate_velocities(GLOBAL const Step *step, GLOBAL const int2 *runs, GLO
     }
 }
 
-// A cell moves only as its registered component does, or if enough of the hit cells around it move the same way.
+// A cell moves only if enough of the hit cells around it move alike, or one other as their component does.
 KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOBAL const float2 *mean,
                        GLOBAL const float *probability, GLOBAL const int *label, GLOBAL const float2 *registered,
                        GLOBAL uchar *together) {
     FOR_EACH(cell, step->size) {
         int alike = -1, hits = 0, component = label[cell];  // the cell itself will be counted as alike
         int known = component >= 0 && mean[cell].x == registered[component].x && mean[cell].y == registered[component].y;
-        if (moving[cell] && !known) {
+        if (moving[cell]) {
             int row = cell / step->columns, column = cell % step->columns;
             float2 own = mean[cell];
             real limit = (real)ALIKE * (real)(own.x * own.x + own.y * own.y);
@@ -111,6 +112,6 @@ KERNEL drop_lone_cells(GLOBAL const Step *step, GLOBAL const uchar *moving, GLOB
                     alike += (real)(dx * dx + dy * dy) <= limit;
                 }
         }
-        together[cell] = moving[cell] && (known || (real)alike >= step->moving.alike * (real)hits);
+        together[cell] = moving[cell] && (real)alike >= (known ? (real)1 : step->moving.alike * (real)hits);
     }
 }

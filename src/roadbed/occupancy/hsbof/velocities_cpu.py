@@ -54,7 +54,7 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
             myy += w * vy[i] * vy[i]
         out_mass[cell] = total
         cxx = cyy = REGISTERED_VARIANCE
-        cxy, doubt = 0.0, 1.0
+        cxy, doubt, few = 0.0, 1.0, 0.0
         if total > LEAST_MASS:
             mx /= m
             my /= m
@@ -62,6 +62,7 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
             cyy = max(myy / m - my * my, LEAST_VARIANCE)
             cxy = mxy / m - mx * my
             doubt = total / m  # 1 where every particle was tested, up to 1 / untested
+            few = rule.one_particle / (start[cell + 1] - start[cell])
         elif not trusted:
             continue
         apart = (mx - rx) * (mx - rx) + (my - ry) * (my - ry)  # NaN where nothing is registered
@@ -69,9 +70,9 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
         if follows:
             mx, my = rx, ry
         velocity[2 * cell], velocity[2 * cell + 1] = mx, my
-        covariance[3 * cell] = cxx * doubt
+        covariance[3 * cell] = (cxx + few) * doubt
         covariance[3 * cell + 1] = cxy * doubt
-        covariance[3 * cell + 2] = cyy * doubt
+        covariance[3 * cell + 2] = (cyy + few) * doubt
 
         s, d = static[cell], dynamic[cell]
         occupancy = 0.5 * (1 + s + d - free[cell])  # S + D + U/2
@@ -84,7 +85,7 @@ def estimate_velocities(first, last, start, particles, masses, registered, rule,
 
 @njit(cache=True, nogil=True)
 def drop_lone_cells(first, last, velocities, probability, registered, rule, out):
-    """A cell moves only as its registered component does, or if enough of the hit cells around it move the same way."""
+    """A cell moves only if enough of the hit cells around it move alike, or one other as their component does."""
     moving, velocity = velocities.moving, velocities.mean
     columns = moving.shape[1]
     for row in range(first, last):
@@ -95,9 +96,9 @@ def drop_lone_cells(first, last, velocities, probability, registered, rule, out)
                 some |= moving[row, column]
             for column in range(begin, end if some else begin):
                 if moving[row, column]:
-                    out[row, column] = _as_registered(velocity, registered, row, column) or _together(
-                        moving, velocity, probability, row, column, rule
-                    )
+                    alike, hits = _around(moving, velocity, probability, row, column)
+                    known = _as_registered(velocity, registered, row, column)
+                    out[row, column] = alike >= (1 if known else rule.alike * hits)
 
 
 @inlined()
@@ -111,8 +112,8 @@ def _as_registered(velocity, registered, row, column):
 
 
 @merged()
-def _together(moving, velocity, probability, row, column, rule):
-    """Whether enough of the hit cells around one move as it does.
+def _around(moving, velocity, probability, row, column):
+    """How many cells around one move as it does, and how many are hit.
 
     A bank or a tree is hit in many cells, of which a few seem to move; of a moving object nearly all do.
     """
@@ -126,4 +127,4 @@ def _together(moving, velocity, probability, row, column, rule):
             if moving[r, c]:
                 dx, dy = velocity[r, c, 0] - vx, velocity[r, c, 1] - vy
                 alike += dx * dx + dy * dy <= limit
-    return alike >= rule.alike * hits
+    return alike, hits

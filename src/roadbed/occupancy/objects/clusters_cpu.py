@@ -11,7 +11,7 @@ from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.model import HIT, SUBCELLS
 from roadbed.occupancy.objects.arrays import CLUSTER
 from roadbed.occupancy.objects.lshape_cpu import HAS_SIDES, fit_box
-from roadbed.occupancy.objects.track_filter_cpu import is_alive
+from roadbed.occupancy.objects.track_filter_cpu import is_alive, odds_at
 from roadbed.runtime.components_cpu import root_of
 
 _CELL_VARIANCE = 0.05  # m^2/s^2 added to every cell's covariance: cells of one object are not independent
@@ -24,22 +24,22 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
     """Clusters (CLUSTER records) of the moving cells, whose indices are sorted.
 
     Cells within `reach` of each other are one part; parts of one body are merged, and then those of a `known` object.
-    `stamps` are zeros, one per cell.
+    Fewer than `min_cells` are a cluster only where they belong to such an object. `stamps` are zeros, one per cell.
     """
     rows, columns = np.empty(moving.shape[0], np.int64), np.empty(moving.shape[0], np.int64)
     for i in range(moving.shape[0]):
         rows[i] = moving[i] // grid.columns
         columns[i] = moving[i] - rows[i] * grid.columns
     start, members = components(moving, columns, grid.columns, rule.reach)
-    kept = 0
+    roots = 0
     for root in range(rows.shape[0]):
-        kept += start[root + 1] - start[root] >= rule.min_cells
-    parts = np.empty(2 * kept + 1, CLUSTER)  # two that are merged make a third
+        roots += start[root + 1] > start[root]
+    parts = np.empty(2 * roots + 1, CLUSTER)  # two that are merged make a third
     points = np.empty((_ROOM, 2), np.float64)
     count = np.int64(0)
     for root in range(rows.shape[0]):
         own = members[start[root] : start[root + 1]]
-        if own.shape[0] < rule.min_cells:
+        if own.shape[0] == 0:
             continue
         part, cells = parts[count], np.empty(own.shape[0], np.int64)
         for k in range(own.shape[0]):
@@ -52,7 +52,7 @@ def find_clusters(moving, layers, grid, rule, stamps, known, time):
         count += 1
     width = grid.spacing / SUBCELLS
     points, count = _merge_parts(parts, count, points, rule, width)
-    return _merge_known(parts[:count], points, known, time, rule.keep, width)
+    return _merge_known(parts[:count], points, known, time, rule, width)
 
 
 @njit(cache=True, error_model="numpy")
@@ -189,7 +189,7 @@ def _merge_parts(parts, count, points, rule, width):
     gaps = np.empty((parts.shape[0], parts.shape[0]), np.float64)  # between those that may be one body
     pair = np.empty(2, np.int64)
     for i in range(count):
-        _measure_gaps(parts, i, points, rule.body_gap, gaps)
+        _measure_gaps(parts, i, points, rule, gaps)
     while True:
         least = np.inf
         for i in range(count):
@@ -207,7 +207,7 @@ def _merge_parts(parts, count, points, rule, width):
             for k in range(count):
                 for i in range(2):
                     gaps[pair[i], k] = gaps[k, pair[i]] = np.inf
-            _measure_gaps(parts, count, points, rule.body_gap, gaps)
+            _measure_gaps(parts, count, points, rule, gaps)
             count += 1
     return points, _without_empty(parts, count)
 
@@ -248,15 +248,16 @@ def _merge(parts, chosen, both, points, used, width):
 
 
 @inner(error_model="numpy")
-def _measure_gaps(parts, i, points, most, gaps):
-    """Metres from part i to those before it that move alike; infinite beyond `most`."""
-    one = parts[i]
+def _measure_gaps(parts, i, points, rule, gaps):
+    """Metres from part i to those before it that move alike; infinite beyond `body_gap` and between too few cells."""
+    one, most = parts[i], rule.body_gap
     for j in range(i):
         other = parts[j]
         gaps[i, j] = np.inf
         apart = math.hypot(one.x - other.x, one.y - other.y)
         near = apart - (math.hypot(one.length, one.width) + math.hypot(other.length, other.width)) / 2 <= most
-        if not near or other.cells == 0 or not _move_alike(one, other.vx, other.vy):
+        few = min(one.cells, other.cells) < rule.min_cells
+        if not near or few or not _move_alike(one, other.vx, other.vy):
             continue
         nearest = np.inf
         for p in range(one.first, one.last):
@@ -275,9 +276,9 @@ def _move_alike(part, vx, vy):
 
 
 @inner(error_model="numpy")
-def _merge_known(parts, points, known, time, keep, width):
-    """Merge parts that lie in the box of a known object and move as it does, the surest object first. Merged parts come
-    first in the result."""
+def _merge_known(parts, points, known, time, rule, width):
+    """Merge parts that lie in the box of a known object and move as it does, the surest object first. These come first
+    in the result; of the others those of too few cells are left out: they are no object by themselves."""
     count = parts.shape[0]
     whole, chosen, asked = np.empty(count, CLUSTER), np.empty(count, np.int64), np.zeros(known.shape[0], np.uint8)
     made, used = 0, points.shape[0]
@@ -287,7 +288,7 @@ def _merge_known(parts, points, known, time, keep, width):
             if not asked[t] and (best < 0 or known[t].odds > known[best].odds):
                 best = t
         asked[best] = 1
-        if not is_alive(known[best], time, keep):
+        if not is_alive(known[best], time, rule.keep):
             continue
         found, cosine, sine = 0, math.cos(known[best].heading), math.sin(known[best].heading)
         for k in range(count):
@@ -300,8 +301,12 @@ def _merge_known(parts, points, known, time, keep, width):
             made += 1
             for k in range(found):
                 parts[chosen[k]].cells = 0
+        elif found == 1 and parts[chosen[0]].cells < rule.min_cells and odds_at(known[best], time) >= 1.0:
+            whole[made] = parts[chosen[0]]
+            made += 1
+            parts[chosen[0]].cells = 0
     for k in range(count):
-        if parts[k].cells:
+        if parts[k].cells >= rule.min_cells:
             whole[made] = parts[k]
             made += 1
     return whole[:made]

@@ -30,6 +30,7 @@ class TrackRule(NamedTuple):
     """How objects are tracked."""
 
     keep: float  # s an object is remembered without being seen
+    min_cells: int  # of a new object
     vehicle_length: float  # m, at least, of a vehicle seen from one end; 0: as it is seen
     vehicle_width: float  # m, at least, of one seen from one side; 0: as it is seen
     gate: float = 2.0  # m around the prediction in which an object is found again
@@ -40,5 +41,5 @@ class TrackRule(NamedTuple):
     def of(cls, config: OccupancyConfig) -> Self:
         objects, without = config.objects, config.without
         size = (0.0, 0.0) if "vehicle_size" in without else (objects.vehicle_length, objects.vehicle_width)
-        rule = cls(objects.keep, *size)
+        rule = cls(objects.keep, objects.min_cells, *size)
         return rule._replace(lag=0.0) if "velocity_lag" in without else rule

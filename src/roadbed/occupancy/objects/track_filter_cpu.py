@@ -20,6 +20,8 @@ _START_ACCELERATION = 1.5  # m/s^2, how fast an object may be changing its veloc
 _JERK = 4.0  # m/s^2 per square root of a second, how its acceleration wanders
 _ACCELERATION_MEMORY = 1.0  # s after which an acceleration has died away
 _PERSON_JERK, _PERSON_ACCELERATION_MEMORY = 3.0, 0.3  # people change their velocity within a step or two
+_FACE, _FLANK = 0.4, 4.0  # m across, and times that along its motion: of what so little is seen only a flank is seen
+_SLIDING = 0.3  # share of its speed by which that of a flank is uncertain along itself
 _UNSEEN_FADE = 0.5  # s in which the odds fall by a factor of e while the object is not seen
 _LEAST_ODDS = 0.02
 
@@ -42,12 +44,25 @@ def start(track, detection, velocity_variance):
         state[i] = 0.0
         for j in range(2, 6):
             covariance[i, j] = 0.0
-        covariance[i, i] = velocity_variance if i < 4 else _START_ACCELERATION**2
+        covariance[i, i] = _START_ACCELERATION**2
     state[2], state[3] = detection.vx, detection.vy
-    covariance[2, 2] += detection.xx
-    covariance[3, 3] += detection.yy
-    covariance[2, 3] = covariance[3, 2] = detection.xy
+    covariance[2, 2], covariance[2, 3], covariance[3, 3] = _error(detection, velocity_variance)
+    covariance[3, 2] = covariance[2, 3]
     _place(state, covariance, detection)
+
+
+@inlined(error_model="numpy")
+def _error(detection, velocity_variance):
+    """Covariance xx, xy, yy of a detection's velocity.
+
+    Of a flank alone nobody sees how fast it slides along itself: its ends may be those of what the sensor sees.
+    """
+    sliding = 0.0
+    if detection.width <= _FACE and detection.length >= _FLANK * detection.width:
+        sliding = (_SLIDING * math.hypot(detection.vx, detection.vy)) ** 2
+    cosine, sine = math.cos(detection.heading), math.sin(detection.heading)
+    xx = detection.xx + velocity_variance + sliding * cosine * cosine
+    return xx, detection.xy + sliding * cosine * sine, detection.yy + velocity_variance + sliding * sine * sine
 
 
 @inner(error_model="numpy")
@@ -97,8 +112,8 @@ def predict(track, dt):
 def measure(track, detection, velocity_variance, lag):
     """Cells measure the velocity of `lag` seconds ago: particles need that long to follow a change."""
     state, covariance = track.state, track.covariance
-    xx, yy = detection.xx + velocity_variance, detection.yy + velocity_variance
-    _correct(state, covariance, 2, lag, detection.vx, detection.vy, xx, detection.xy, yy)
+    xx, xy, yy = _error(detection, velocity_variance)
+    _correct(state, covariance, 2, lag, detection.vx, detection.vy, xx, xy, yy)
     if _is_person(track):
         variance = _PLACE_DEVIATION**2
         _correct(state, covariance, 0, 0.0, detection.x, detection.y, variance, 0.0, variance)

@@ -9,7 +9,6 @@ import math
 
 import numpy as np
 
-from roadbed.core.tracked_objects import TRACK
 from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import max, min
 from roadbed.occupancy.objects.track_filter_cpu import is_alive, measure, odds_at, predict, start
@@ -31,7 +30,7 @@ _TURNED = math.sin(math.pi / 4)
 def track_clusters(tracks, counters, detections, moment, rule):
     """Update the tracks, whose number and next id are `counters`, with the detections of a frame.
 
-    Returns the tracks that were seen, one per detection. `tracks` has capacity for all of them.
+    Returns the tracks that were seen, at most one per detection. `tracks` has capacity for all of them.
     """
     count = 0
     for k in range(counters[0]):
@@ -39,19 +38,32 @@ def track_clusters(tracks, counters, detections, moment, rule):
             tracks[count] = tracks[k]
             count += 1
     continued = _assigned(tracks[:count], detections, moment.time, rule.gate)
-    seen = np.empty(detections.shape[0], TRACK)
     for k in range(detections.shape[0]):
-        detection, number = detections[k], continued[k]
-        if number < 0:
-            number, count = count, count + 1
-            _start_track(tracks[number], detection, counters[1], moment.time, _variance(detection, rule))
-            counters[1] += 1
-        else:
-            _update_track(tracks[number], detection, moment, rule)
-        tracks[number].seen, tracks[number].cells = moment.time, detection.cells
-        seen[k] = tracks[number]
+        if continued[k] >= 0:
+            _update_track(tracks[continued[k]], detections[k], moment, rule)
+    known = count
+    for k in range(detections.shape[0]):
+        if continued[k] < 0 and _is_new(detections[k], tracks[:known], moment.time, rule):
+            _start_track(tracks[count], detections[k], counters[1], moment.time, _variance(detections[k], rule))
+            count, counters[1] = count + 1, counters[1] + 1
     counters[0] = count
-    return seen
+    return tracks[:count][tracks[:count]["seen"] == moment.time]
+
+
+@merged()
+def _is_new(detection, tracks, time, rule):
+    """Whether a detection that continues no object is one: enough cells, and not inside of an object that was found."""
+    if detection.cells < rule.min_cells:
+        return False
+    for k in range(tracks.shape[0]):
+        track = tracks[k]
+        if track.seen == time:
+            x, y = detection.x - track.x, detection.y - track.y
+            cosine, sine = math.cos(track.heading), math.sin(track.heading)
+            along, across = abs(cosine * x + sine * y), abs(cosine * y - sine * x)
+            if along <= track.length / 2 and across <= track.width / 2:
+                return False
+    return True
 
 
 @inner(error_model="numpy")
@@ -111,7 +123,7 @@ def _variance(detection, rule):
 
 @merged()
 def _start_track(track, detection, number, time, velocity_variance):
-    track.id, track.born, track.odds = number, time, 1.0
+    track.id, track.born, track.seen, track.odds, track.cells = number, time, time, 1.0, detection.cells
     track.x, track.y, track.heading = detection.x, detection.y, detection.heading
     track.length = track.seen_length = detection.length
     track.width = track.seen_width = detection.width
@@ -136,6 +148,7 @@ def _update_track(track, detection, moment, rule):
                 across = max(across, rule.vehicle_width)
         _place_box(track, detection, along, across, moment)
     track.length, track.width, track.heading = along, across, detection.heading
+    track.seen, track.cells = moment.time, detection.cells
 
 
 @inlined(error_model="numpy")

@@ -19,6 +19,7 @@ MARKING_WEIGHT = WEIGHT_ONE // 2  # from which a return marks its subcell as sur
 MOST_WEIGHT = 128 * WEIGHT_ONE  # of a cell from which nothing is added: evidence saturates at 100 returns at most
 MIXED_HITS = 0.5  # weight of the returns in a cell from which beams that pass it count less
 LEAST_ODDS, LEAST_SEEN = 1e-6, 1e-6  # lower bounds of the odds of a passing beam and of the observedness
+RAYS_BESIDE = 2  # rays on each side of a cell's own, of which the first with a beam must have passed the cell, too
 NO_SENSOR = 255  # sensor index of a point that is left out
 
 _SPARSE_RETURNS = 8.0  # returns per ray under which a sensor is sparse
@@ -95,7 +96,7 @@ class SensorModel(NamedTuple):
             # A sparse sensor has no second layer on most objects, and its columns are further apart than rays.
             layers_apart=0.0 if sparse else _LAYERS_APART,
             layers_within=round(_LAYERS_WITHIN / spacing),
-            whole_cells=not sparse,
+            whole_cells=True,
             unknown_ground=1.0 if sparse else _UNKNOWN_GROUND,  # a sparse sensor sees little ground
         )
         changes = {name: value for rule in without for name, value in _OFF.get(rule, {}).items()}

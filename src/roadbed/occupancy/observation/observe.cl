@@ -254,11 +254,16 @@ FUNCTION Under surface_at(GLOBAL const View *v, GLOBAL const float *layers, GLOB
     return under;
 }
 
-// The lowest beam that passed a bin of a neighbouring ray, NO_BEAM if all ended before; -NO_BEAM if the ray has no beam at
-// all. A cell is wider than its own ray: at grazing incidence that ray passes a wall which ends the next.
-FUNCTION float passed_beside(GLOBAL const View *v, GLOBAL const float *passing, int azimuth, int bin) {
-    GLOBAL const float *ray = passing + v->table + (azimuth + v->azimuth_bins) % v->azimuth_bins * v->range_bins;
-    return ray[0] < NO_BEAM ? ray[bin] : -NO_BEAM;
+// The lowest beam that passed a bin in the next ray on one side (1 or -1), NO_BEAM if all ended before; -NO_BEAM if
+// neither that ray nor the one after it has a beam: columns of a sparse sensor are further apart than rays. A cell is
+// wider than its own ray: at grazing incidence that ray passes a wall which ends the next.
+FUNCTION float passed_beside(GLOBAL const View *v, GLOBAL const float *passing, int azimuth, int side, int bin) {
+    int rays = v->azimuth_bins;
+    for (int k = 1; k <= RAYS_BESIDE; ++k) {
+        GLOBAL const float *ray = passing + v->table + (azimuth + k * side + rays) % rays * v->range_bins;
+        if (ray[0] < NO_BEAM) return ray[bin];
+    }
+    return -NO_BEAM;
 }
 
 // A cell as the sensor sees it, and the lowest beam that passed it, NO_BEAM: none did.
@@ -282,8 +287,8 @@ FUNCTION Sight sight_of(GLOBAL const View *v, GLOBAL const float *passing, int c
     if (s.bin >= v->range_bins) return s;
     s.lowest = passing[v->table + s.azimuth * v->range_bins + s.bin];
     if (v->whole_cells && s.lowest < NO_BEAM)
-        s.lowest = fmax(s.lowest, fmax(passed_beside(v, passing, s.azimuth - 1, s.bin),
-                                       passed_beside(v, passing, s.azimuth + 1, s.bin)));
+        s.lowest = fmax(s.lowest, fmax(passed_beside(v, passing, s.azimuth, -1, s.bin),
+                                       passed_beside(v, passing, s.azimuth, 1, s.bin)));
     return s;
 }
 

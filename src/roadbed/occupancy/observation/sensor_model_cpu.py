@@ -14,7 +14,15 @@ from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import U, max, min
 from roadbed.kernels.scratch import scratch
 from roadbed.occupancy.observation.arrays import TOUCHED
-from roadbed.occupancy.observation.model import FAR_ABOVE, LEAST_ODDS, LEAST_SEEN, MIXED_HITS, NO_BEAM, WEIGHT_ONE
+from roadbed.occupancy.observation.model import (
+    FAR_ABOVE,
+    LEAST_ODDS,
+    LEAST_SEEN,
+    MIXED_HITS,
+    NO_BEAM,
+    RAYS_BESIDE,
+    WEIGHT_ONE,
+)
 from roadbed.occupancy.observation.observe_cpu import azimuth_bin, azimuth_part, nearest_node, plane_at
 
 _BLOCK = 32  # cells of a row
@@ -99,10 +107,15 @@ def _returns_in(begin, count, collected, block):
 
 
 @inlined()
-def _passed_beside(table, at, bins):
-    """The lowest beam that passed bin `at` of a neighbouring ray, NO_BEAM if all ended before; -NO_BEAM if the ray has
-    no beam. A cell is wider than its own ray: at grazing incidence that ray passes a wall which ends the next."""
-    return table[at] if table[at - at % bins] < NO_BEAM else -NO_BEAM
+def _passed_beside(table, at, aside, size, bins):
+    """The lowest beam that passed this bin in the next ray, NO_BEAM if all ended before; -NO_BEAM if neither that ray
+    nor the one after it has a beam: columns of a sparse sensor are further apart than rays. A cell is wider than its
+    own ray: at grazing incidence that ray passes a wall which ends the next."""
+    for k in range(1, RAYS_BESIDE + 1):
+        beside = (at + k * aside) % size
+        if table[beside - beside % bins] < NO_BEAM:
+            return table[beside]
+    return -NO_BEAM
 
 
 @inlined()
@@ -113,10 +126,8 @@ def _beams_over(count, table, model, block):
         at = int(block[_BEAMS + i])
         lowest = table[max(at, 0)]
         if model.whole_cells and at >= 0 and lowest < NO_BEAM:
-            before, after = at - bins, at + bins
-            before += size if before < 0 else 0
-            after -= size if after >= size else 0
-            lowest = max(max(lowest, _passed_beside(table, before, bins)), _passed_beside(table, after, bins))
+            before = _passed_beside(table, at, -bins, size, bins)
+            lowest = max(max(lowest, before), _passed_beside(table, at, bins, size, bins))
         block[_LOWEST + i] = lowest if at >= 0 else NO_BEAM
         some += (at >= 0) & (lowest < NO_BEAM)
     return some
