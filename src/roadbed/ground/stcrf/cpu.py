@@ -158,7 +158,7 @@ class StcrfCpu:
 
     def warm_up_results(self) -> None:
         """Call the kernels of labels and surface without a scan: they need no kernel before them."""
-        self._sensor, self._scatter = np.zeros(3, F), (0.0, 0.0, 0.0)
+        self._sensor, self._road, self._scatter = np.zeros(3, F), F(0), (0.0, 0.0, 0.0)
         self._label(self._points(), Outputs.of(0))
         self._surface(0.0, {})
 
