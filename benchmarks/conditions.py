@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import roadbed
+from benchmarks import rigs
 from benchmarks.confidence import SURFACE_ERROR, SURFACE_RADIUS, SURFACE_SHARE, is_right
 from benchmarks.indoor import VLP32C
+from benchmarks.rigs import RIG_NAMES, evenly, scanner
 from roadbed.core.frames import GroundFrame
 from roadbed.evaluate.metrics import Score, mean_of_known
 from roadbed.simulate.motion import ODOMETRIES
 from roadbed.simulate.scenes import build_scene
-from roadbed.simulate.sensors import SENSORS as RIGS
-from roadbed.simulate.sensors import Mount, Rig, Sensor, load_rig
+from roadbed.simulate.sensors import Rig, load_rig
 from roadbed.simulate.sequence import SimulatedSequence
 from roadbed.simulate.truth import FrameTruth
 
@@ -29,21 +30,12 @@ ALONE = (1.0, 7.0, 13.0, 19.0)  # s at which single scans are taken
 DRIVE, APART, JUDGED = 4.0, 0.3, (2, 5, 8)  # s at which a sequence begins, s between its scans, those that count
 
 
-def _layers(count: int, highest: float, mount: Mount, columns: int = 1800) -> Rig:
-    """Layers from `highest` to minus that (degrees)."""
-    elevations = tuple(np.linspace(highest, -highest, count).tolist())
-    return Rig.of(Sensor(elevations=elevations, columns=columns, range_max=100.0, range_noise=0.02, mount=mount))
-
-
 EXTRA = {
     "vlp32c": Rig.of(VLP32C),
-    "128 layers": _layers(128, 22.5, Mount(z=1.9), 1024),
-    "wide": _layers(32, 45.0, Mount(z=1.7), 1024),
-    "tilted": _layers(16, 15.0, Mount(x=1.0, z=1.9, pitch=30.0)),
     "bumper": Rig.of(load_rig("lux4").sensors[1]),
-    "low": _layers(16, 15.0, Mount(z=0.35)).changed(range_min=0.3),
+    "low": Rig.of(scanner("low", evenly(15.0, 16), columns=1800, z=0.35)).changed(range_min=0.3),
 }
-SENSORS = (*RIGS, *EXTRA)
+SENSORS = (*RIG_NAMES, *EXTRA)
 
 
 class Condition(NamedTuple):
@@ -104,7 +96,7 @@ def tasks_of(sensors: Names, scenes: Names, conditions: Names, seeds: Iterable[i
 
 
 def rig_of(sensor: str) -> Rig:
-    return EXTRA[sensor] if sensor in EXTRA else load_rig(sensor)
+    return EXTRA[sensor] if sensor in EXTRA else rigs.rig_of(sensor)
 
 
 def run_rows(tasks: Sequence[Task], processes: int = 1) -> Iterator[list[Row]]:

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.rigs import RIG_NAMES, rig_of
 from roadbed.config import Config
 from roadbed.core.frames import Label, Scan
 from roadbed.ground.filter import GroundFilter
 from roadbed.simulate.motion import ODOMETRIES
 from roadbed.simulate.scenes import build_scene
-from roadbed.simulate.sensors import SENSORS, Mount, Rig, Sensor
 from roadbed.simulate.sequence import SimulatedSequence
 
 SCENES = "city", "mountain", "highway", "parking", "offroad"
@@ -22,36 +22,6 @@ FRAMES = 8  # of a sequence; the scans of ALONE are also labelled without the ot
 ALONE = 3, 7
 WAYS = "known", "estimated", "sequence"
 Row = dict[str, Any]
-
-
-def _evenly(half: float, layers: int) -> tuple[float, ...]:
-    return tuple(np.linspace(half, -half, layers).tolist())
-
-
-def _scanner(name: str, elevations: tuple[float, ...], **mount: float) -> Sensor:
-    return Sensor(
-        name=name, elevations=elevations, columns=1024, range_max=100.0, range_noise=0.02, mount=Mount(**mount)
-    )
-
-
-_16 = _evenly(15.0, 16)
-RIGS = {
-    "128 layers of 45 degrees": Rig.of(_scanner("top", _evenly(22.5, 128), z=1.8)),
-    "32 layers of 90 degrees": Rig.of(_scanner("top", _evenly(45.0, 32), z=1.8)),
-    "64 layers of 104 degrees at 0.6 m": Rig.of(_scanner("low", _evenly(52.0, 64), z=0.6)),
-    "16 layers tilted by 30 degrees": Rig.of(_scanner("tilted", _16, z=1.8, pitch=30.0)),
-    "two of 16 layers tilted outwards": Rig.of(
-        _scanner("left", _16, y=0.6, z=1.8, roll=-30.0), _scanner("right", _16, y=-0.6, z=1.8, roll=30.0)
-    ),
-    "16 layers on a bumper, 32 on a roof": Rig.of(
-        _scanner("bumper", _16, x=3.0, z=0.7), _scanner("roof", _evenly(20.0, 32), x=-1.0, z=2.9)
-    ),
-}
-RIG_NAMES = (*SENSORS, *RIGS)
-
-
-def rig_of(name: str) -> Rig:
-    return RIGS[name] if name in RIGS else SENSORS[name]()
 
 
 def recorded(scene: str, rig: str, seed: int, share: float) -> list[tuple[Scan, NDArray[np.bool_], NDArray[np.bool_]]]:
