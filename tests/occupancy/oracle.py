@@ -175,12 +175,11 @@ class ScanPair:
         self.fine, self.old_fine = _subcells(now), _subcells(old)
         self.here, self.before = _agreements(self.fine, now), _agreements(self.old_fine, old)
 
-    def points(self, cells, speed, age, fast=False):
-        """Those of a component of now and of its partner, None where there is none or too few; up to a speed. What is
-        fast has to overlap with its partner."""
+    def points(self, cells, speed, age):
+        """Those of a component of now and of its partner, None where there is none or too few; up to a speed."""
         around = [self.old_label[max(r - 1, 0) : r + 2, max(c - 1, 0) : c + 2].ravel() for r, c in cells]
         votes = np.concatenate(around)
-        if not (votes >= 0).any() and not fast:  # among those that left their place
+        if not (votes >= 0).any():  # among those that left their place
             (first, low), (last, high) = self.around(cells, speed, age)
             box = slice(max(first, 0), last), slice(max(low, 0), high)
             votes = self.old_label[box][self.label[box] < 0]
@@ -253,7 +252,7 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
         extent = np.ptp(cells, axis=0).max() * spacing
         if not config.fewest_cells <= len(cells) <= config.most_cells or extent > config.extent:
             continue
-        points = pair.points(cells, speed, age, fast)
+        points = pair.points(cells, speed, age)
         if points is None:
             continue
         present, former = points
@@ -281,9 +280,19 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         fields = max(config.good, still + gain) - 1e-9
         sure = best >= fields and coarse >= fields - 0.25
+        sure &= not fast or not _slides(present, np.array([x, y]), config.fast_across / (spacing / 4))
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities
+
+
+def _slides(points, shift, across):
+    """Whether points leave their place altogether, and are not wide across their motion."""
+    length = math.hypot(*shift)
+    if length == 0:
+        return False
+    along = shift / length
+    return np.ptp(points @ along) < length and np.ptp(points @ [-along[1], along[0]]) < across
 
 
 def _stands(maturity, cells, least):

@@ -129,12 +129,18 @@ def test_returns_of_a_wall_at_grazing_incidence_do_not_move(pieces, moves):
         assert velocity == (pytest.approx([1.0, 0.0], abs=SUBCELL / 0.4) if moves else None)
 
 
-@pytest.mark.parametrize(("onwards", "moves"), [(1.2, True), (2.4, False)])
-def test_pieces_of_a_guard_rail_do_not_move_fast(onwards, moves):
-    """A ring meets it for 1.6 m, in the next scan elsewhere; free space around them. A vehicle overlaps itself."""
-    scans = [seen(rectangle(4 + on, 4, 1.6, 0.2)) for on in (0, onwards)]
-    found = velocity_at(registered(scans), 4.1 + onwards, 4.0)
+@pytest.mark.parametrize(
+    ("size", "onwards", "moves"), [((1.6, 0.2), 1.2, True), ((1.6, 0.2), 2.4, False), ((0.4, 1.6), 2.4, True)]
+)
+def test_pieces_of_a_guard_rail_do_not_move_fast(size, onwards, moves):
+    """A ring meets it for 1.6 m, in the next scan elsewhere; free space around them. A vehicle overlaps itself, or its
+    front is as wide as it is."""
+    found = velocity_at(registered(further_on(size, onwards)), 4.1 + onwards, 4.0)
     assert found == (pytest.approx([10 * onwards, 0.0], abs=SUBCELL / 0.1) if moves else None)
+
+
+def further_on(size, onwards):
+    return [seen(rectangle(4 + on, 4, *size)) for on in (0, onwards)]
 
 
 def test_velocities_are_refined_as_by_trying_every_shift():

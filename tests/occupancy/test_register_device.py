@@ -12,7 +12,7 @@ from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
 from tests.occupancy.outlines import SHAPE, SPACING, rectangle, seen
-from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed, driving_away
+from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed, driving_away, further_on
 from tests.occupancy.test_register_standing import beside_a_wall
 
 CELLS = Cells(*SHAPE, SPACING)
@@ -150,6 +150,12 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
         for k in range(4):  # none of them is old enough for what is slow
             moving += both.step(seen(world(np.random.default_rng(seed), k, fastest=15.0, longest=3.0)), motion=motion)
         assert moving > 2
+
+
+@pytest.mark.parametrize(("size", "moving"), [((1.6, 0.2), 0), ((0.4, 1.6), 1)], ids=["a rail", "a front"])
+def test_what_left_its_place_is_found_as_on_the_cpu(device, size, moving):
+    both = Both(device, registration_model())
+    assert [both.step(scan) for scan in further_on(size, 2.4)][-1] == moving
 
 
 def test_only_what_speeds_up_is_refined_as_on_the_cpu(device):

@@ -19,6 +19,7 @@ from roadbed.occupancy.model import SUBCELLS
 NEAR_SHIFT = 16  # from a subcell's bit to the bit that says that it or a neighbour returned a beam
 FREE_BIT = 32  # of a cell that was observed and is free
 COARSE_LOSS = 0.25  # agreement that a shift may lack on the coarse grid of every second subcell
+FAR = 1 << 30  # squared subcells, beyond every product of a place and a shift
 STATIC_SHARE = 0.25  # of a component's cells that have been static for long: it is static, or has just started
 
 _FEWEST_POINTS = 5  # hit subcells that a component needs
@@ -48,7 +49,7 @@ class RegistrationModel:
     fewest_cells: int = 3  # of a component
     most_cells: int = 500
     extent: float = 8.0  # m; what is longer is no single mover,
-    background_time: float = 1.0  # s of static life from which its cells are background; infinite: none are
+    background_time: float = 0.5  # s of static life from which its cells are background; infinite: none are
     points: int = 80  # hit subcells compared, about
     freed: float = 0.2  # share of the points that free space contradicts, to have moved
     same: float = 0.25  # agreement without a shift above which nothing moved
@@ -66,6 +67,7 @@ class RegistrationModel:
     fast_span: float = 0.08  # s, `span` for fast objects; 0: none are looked for
     fast_speed: float = 60.0  # m/s, `speed` for fast objects
     fast_least: float = 10.0  # m/s, the slowest that is fast
+    fast_across: float = 1.0  # m across its motion that something fast needs if it left its former place altogether
     middle_span: float = 0.2  # s, least age of the scan between
     second: bool = True  # what is not found otherwise is looked for in that scan
     refined: bool = True  # that scan refines velocities
@@ -97,7 +99,7 @@ class RegistrationRule(NamedTuple):
     extent: float  # cells
     background_time: float  # s
     partner_extent: float  # cells
-    without_overlap: int  # 1: a component may have left its former place altogether
+    across: float  # subcells across its motion, from which a component may have left its former place altogether
     piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int
     fewest_points: int
@@ -133,8 +135,8 @@ class RegistrationRule(NamedTuple):
             "age": age,
             "extent": model.extent / spacing,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
-            # Most vehicles overlap their former place in the next scan; pieces of a guard rail do not.
-            "without_overlap": int(not fast),
+            # The front or the rear of a vehicle is wide across its motion; pieces of a guard rail are not.
+            "across": model.fast_across / subcell if fast else 0.0,
             "piece": _PIECE if kind is Pass.SECOND else 0.0,
             "fewest_points": _FEWEST_POINTS,
             "reach": reach,

@@ -222,7 +222,7 @@ FUNCTION Compared compared_of(GLOBAL const RegistrationPass *pass, GLOBAL const 
 FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scratch, LOCAL int *shared) {
     GLOBAL const RegistrationPass *pass = c->pass;
     GLOBAL const int *box = s->boxes + BOX * k;
-    int partner = -1, large = extent_of(box) > pass->small, last = pass->without_overlap ? reach_of(pass, box) / SUBCELLS : 0;
+    int partner = -1, large = extent_of(box) > pass->small, last = reach_of(pass, box) / SUBCELLS;
     for (int reach = 0; reach <= last; reach += max(last, 1)) {
         // What overlaps with nothing, or with a piece of something, may have moved further than its length.
         if (partner == s->old_count) break;
@@ -239,6 +239,20 @@ FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scrat
         else c->count = points;
     }
     return c->count >= pass->fewest_points && c->old_count >= pass->fewest_points;
+}
+
+// Whether a shift takes the present points beyond their own length, and they are less than `across` wide across it: a piece of
+// a guard rail looks like the next one.
+FUNCTION int slides(const Compared *c, int2 shift) {
+    int first_along = FAR, first_across = FAR, last_along = -FAR, last_across = -FAR;
+    int square = shift.x * shift.x + shift.y * shift.y;
+    for (int k = 0; k < c->count; ++k) {
+        int2 at = c->present[k];
+        int along = at.x * shift.x + at.y * shift.y, beside = at.y * shift.x - at.x * shift.y;
+        first_along = min(first_along, along), last_along = max(last_along, along);
+        first_across = min(first_across, beside), last_across = max(last_across, beside);
+    }
+    return last_along - first_along < square && last_across - first_across < c->pass->across * sqrt((real)square);
 }
 
 // The velocity of component k, which moved by (dx, dy) subcells.
@@ -281,7 +295,8 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
             (extent > pass->small || !is_alone(pass, &s, box, k, reach / SUBCELLS, shared)))
             continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
-        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0)) set_velocity(velocity, k, shift.x, shift.y, pass);
+        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0) && !slides(&c, shift))
+            set_velocity(velocity, k, shift.x, shift.y, pass);
     }
 }
 

@@ -14,7 +14,7 @@ from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ZERO, max, min
 from roadbed.occupancy.model import HITS_IN_CELL, SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform
-from roadbed.occupancy.registration.model import COARSE_LOSS, STATIC_SHARE
+from roadbed.occupancy.registration.model import COARSE_LOSS, FAR, STATIC_SHARE
 from roadbed.occupancy.registration.shifts_cpu import agreement, older_place, scores_around
 
 
@@ -270,7 +270,7 @@ def matched_points(cells, now, old, transform, voting, points, rule):
         return 0, 0
     size = old.start[partner + 1] - old.start[partner] if partner >= 0 else 0
     piece = extent > rule.small and size < rule.piece * cells.shape[0]
-    if piece or (partner < 0 and rule.without_overlap):
+    if piece or partner < 0:
         reach = reach_of(extent, rule) // SUBCELLS
         left = vacated_partner(cells, now.label, old.label, transform, reach, voting[0], voting[1])
         partner = left if left >= 0 else partner
@@ -282,6 +282,20 @@ def matched_points(cells, now, old, transform, voting, points, rule):
     old_count = former_points(old, partner, transform, rule.points, points[1])
     enough = count >= rule.fewest_points and old_count >= rule.fewest_points
     return (count, old_count) if enough else (0, 0)
+
+
+@inner()
+def _slides(points, dx, dy, across):
+    """Whether a shift takes points beyond their own length which are less than `across` wide across it: a piece of a
+    guard rail looks like the next one."""
+    square = dx * dx + dy * dy
+    first_along = first_across = FAR
+    last_along = last_across = -FAR
+    for k in range(points.shape[0]):
+        along, beside = points[k, 0] * dx + points[k, 1] * dy, points[k, 1] * dx - points[k, 0] * dy
+        first_along, last_along = min(first_along, along), max(last_along, along)
+        first_across, last_across = min(first_across, beside), max(last_across, beside)
+    return last_along - first_along < square and last_across - first_across < across * math.sqrt(square)
 
 
 @njit(cache=True, nogil=True)
@@ -317,5 +331,5 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         ):
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
-        if dx != 0 or dy != 0:
+        if (dx != 0 or dy != 0) and not _slides(present[:count], dx, dy, rule.across):
             set_velocity(velocity, k, float(dx), float(dy), rule)

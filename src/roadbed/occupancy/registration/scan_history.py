@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 from roadbed.occupancy.engine import GridMotion
 
 Item = TypeVar("Item")
-HISTORY_LENGTH = 8  # scans kept per span at most, however often they come
+HISTORY_LENGTH = 12  # scans kept per span at most, however often they come: all at 25 Hz
 _EPSILON = 1e-6  # s
 
 
