@@ -13,7 +13,7 @@ from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
 from tests.occupancy.outlines import SHAPE, SPACING, rectangle, seen
 from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed, driving_away, further_on
-from tests.occupancy.test_register_standing import beside_a_wall
+from tests.occupancy.test_register_standing import beside_a_wall, out_of_a_shadow
 
 CELLS = Cells(*SHAPE, SPACING)
 
@@ -188,6 +188,14 @@ def test_a_person_beside_a_wall_is_found_as_on_the_cpu(device, changes, moving):
     layers = np.stack([np.zeros_like(maturity)] * 3 + [maturity, np.zeros_like(maturity)])
     both = Both(device, registration_model(fast_span=0, **changes))
     assert [both.step(scan, layers=layers) for scan in scans][-1] == moving
+
+
+@pytest.mark.parametrize(("changes", "moving"), [({}, 0), ({"line": 0.0}, 1)])
+def test_the_end_of_a_rail_is_found_as_on_the_cpu(device, changes, moving):
+    both, found = Both(device, registration_model(**changes)), 0
+    for scan, maturity in zip(*out_of_a_shadow()):
+        found = both.step(scan, layers=np.stack([np.zeros_like(maturity)] * 3 + [maturity, np.zeros_like(maturity)]))
+    assert found == moving
 
 
 def test_the_background_is_that_of_the_cpu(device):

@@ -6,8 +6,9 @@ import math
 import numpy as np
 import pytest
 
-from roadbed.occupancy.arrays import Observation
+from roadbed.occupancy.arrays import Cells, Observation
 from roadbed.occupancy.engine import GridMotion
+from roadbed.occupancy.registration.register import Registration
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
 from tests.occupancy.outlines import SHAPE, SPACING, SUBCELL, rectangle, registered, seen, velocity_at
@@ -58,6 +59,22 @@ def test_a_person_beside_a_wall_is_found(length, changes, found):
     expected = pytest.approx([1.5, 0.0], abs=SUBCELL / 0.2)
     assert velocity_at(now, 4.85, 4.67) == (expected if found else None)
     assert velocity_at(now, 2.0, 4.0) is None
+
+
+def out_of_a_shadow(speed=16.0, fresh=2.2):
+    """Five scans of a guard rail of which more and more is seen, and its static life at each: none of the last part."""
+    ends = [8 + 0.1 * k * speed for k in range(5)]
+    scans = [seen(rectangle(1, 4.0, end - 1, 0.1, "s")) for end in ends]
+    long_seen = [seen(rectangle(1, 4.0, end - fresh - 1, 0.1, "s")) for end in ends]
+    return scans, [2.0 * (one.surface > 0).astype(np.float32) for one in long_seen]
+
+
+@pytest.mark.parametrize(("changes", "found"), [({}, False), ({"line": 0.0}, True)])
+def test_the_end_of_a_rail_that_comes_out_of_a_shadow_does_not_move(changes, found):
+    registration = Registration(Cells(*SHAPE, SPACING), registration_model(**changes))
+    for scan, maturity in zip(*out_of_a_shadow()):
+        now = registration(scan, 0.1, GridMotion(), maturity)
+    assert (velocity_at(now, 13.9, 4.0) is not None) == found
 
 
 def test_what_the_background_loses_is_no_partner():

@@ -20,6 +20,7 @@ NEAR_SHIFT = 16  # from a subcell's bit to the bit that says that it or a neighb
 FREE_BIT = 32  # of a cell that was observed and is free
 COARSE_LOSS = 0.25  # agreement that a shift may lack on the coarse grid of every second subcell
 FAR = 1 << 30  # squared subcells, beyond every product of a place and a shift
+LINE_RATIO = 4.0  # length of a line over its width, at least
 STATIC_SHARE = 0.25  # of a component's cells that have been static for long: it is static, or has just started
 
 _FEWEST_POINTS = 5  # hit subcells that a component needs
@@ -62,6 +63,7 @@ class RegistrationModel:
     standing_freed: float = 0.08  # share of its points that free space contradicts, to have started
     standing_same: float = 0.65  # `same` of a starting object that is not small
     standing_gain: float = 0.3  # `gain` of a starting object that is not small
+    line: float = 0.4  # m across its motion; a narrower line beside the background is a part of it
     slack: float = 0.1  # by which a smaller shift may be worse and still be chosen
     least: float = 0.3  # m, smallest shift that is a motion
     fast_span: float = 0.08  # s, `span` for fast objects; 0: none are looked for
@@ -100,6 +102,7 @@ class RegistrationRule(NamedTuple):
     background_time: float  # s
     partner_extent: float  # cells
     across: float  # subcells across its motion, from which a component may have left its former place altogether
+    line: float  # subcells
     piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int
     fewest_points: int
@@ -137,6 +140,7 @@ class RegistrationRule(NamedTuple):
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
             # The front or the rear of a vehicle is wide across its motion; pieces of a guard rail are not.
             "across": model.fast_across / subcell if fast else 0.0,
+            "line": model.line / subcell,
             "piece": _PIECE if kind is Pass.SECOND else 0.0,
             "fewest_points": _FEWEST_POINTS,
             "reach": reach,

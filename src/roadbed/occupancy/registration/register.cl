@@ -241,18 +241,42 @@ FUNCTION int matched_points(Compared *c, const Scans *s, int k, LOCAL int *scrat
     return c->count >= pass->fewest_points && c->old_count >= pass->fewest_points;
 }
 
-// Whether a shift takes the present points beyond their own length, and they are less than `across` wide across it: a piece of
-// a guard rail looks like the next one.
-FUNCTION int slides(const Compared *c, int2 shift) {
+// Length of the present points along a shift, and their width across it, in subcells.
+typedef struct {
+    real length, width;
+} Spread;
+
+FUNCTION Spread spread_along(const Compared *c, int2 shift) {
     int first_along = FAR, first_across = FAR, last_along = -FAR, last_across = -FAR;
-    int square = shift.x * shift.x + shift.y * shift.y;
     for (int k = 0; k < c->count; ++k) {
         int2 at = c->present[k];
-        int along = at.x * shift.x + at.y * shift.y, beside = at.y * shift.x - at.x * shift.y;
+        int along = at.x * shift.x + at.y * shift.y, across = at.y * shift.x - at.x * shift.y;
         first_along = min(first_along, along), last_along = max(last_along, along);
-        first_across = min(first_across, beside), last_across = max(last_across, beside);
+        first_across = min(first_across, across), last_across = max(last_across, across);
     }
-    return last_along - first_along < square && last_across - first_across < c->pass->across * sqrt((real)square);
+    real far = sqrt((real)(shift.x * shift.x + shift.y * shift.y));
+    Spread spread = {(last_along - first_along) / far, (last_across - first_across) / far};
+    return spread;
+}
+
+// Whether one of the 3 x 3 cells around the cells of component k is background.
+FUNCTION int touches_background(GLOBAL const RegistrationPass *pass, const Scans *s, GLOBAL const int *box, int k,
+                                LOCAL int *shared) {
+    int first_row = max(box[0] - 1, 0), last_row = min(box[1] + 1, pass->rows - 1), first = max(box[2] - 1, 0);
+    int wide = min(box[3] + 1, pass->columns - 1) - first + 1, found = 0;
+    TOGETHER();
+    if (LOCAL_ID == 0) shared[0] = 0;
+    TOGETHER();
+    for (int at = LOCAL_ID; at < wide * (last_row - first_row + 1); at += LOCAL_SIZE) {
+        int row = first_row + at / wide, column = first + at % wide;
+        if (s->labels[row * pass->columns + column] != s->count) continue;
+        for (int r = max(row - 1, 0); r < min(row + 2, pass->rows); ++r)
+            for (int c = max(column - 1, 0); c < min(column + 2, pass->columns); ++c)
+                found |= s->labels[r * pass->columns + c] == k;
+    }
+    if (found) ATOMIC_MAX(&shared[0], 1);
+    TOGETHER();
+    return shared[0];
 }
 
 // The velocity of component k, which moved by (dx, dy) subcells.
@@ -295,8 +319,14 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
             (extent > pass->small || !is_alone(pass, &s, box, k, reach / SUBCELLS, shared)))
             continue;
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
-        if (LOCAL_ID == 0 && (shift.x != 0 || shift.y != 0) && !slides(&c, shift))
-            set_velocity(velocity, k, shift.x, shift.y, pass);
+        if (shift.x == 0 && shift.y == 0) continue;
+        Spread spread = spread_along(&c, shift);
+        // Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
+        if (spread.length < sqrt((real)(shift.x * shift.x + shift.y * shift.y)) && spread.width < pass->across) continue;
+        if (spread.width < pass->line && spread.length > LINE_RATIO * spread.width &&
+            touches_background(pass, &s, box, k, shared))
+            continue;
+        if (LOCAL_ID == 0) set_velocity(velocity, k, shift.x, shift.y, pass);
     }
 }
 

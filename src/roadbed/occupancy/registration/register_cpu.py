@@ -14,7 +14,7 @@ from roadbed.kernels.jit import inlined, inner, merged, njit
 from roadbed.kernels.numeric import ZERO, max, min
 from roadbed.occupancy.model import HITS_IN_CELL, SUBCELLS
 from roadbed.occupancy.registration.arrays import GridTransform
-from roadbed.occupancy.registration.model import COARSE_LOSS, FAR, STATIC_SHARE
+from roadbed.occupancy.registration.model import COARSE_LOSS, FAR, LINE_RATIO, STATIC_SHARE
 from roadbed.occupancy.registration.shifts_cpu import agreement, older_place, scores_around
 
 
@@ -285,17 +285,31 @@ def matched_points(cells, now, old, transform, voting, points, rule):
 
 
 @inner()
-def _slides(points, dx, dy, across):
-    """Whether a shift takes points beyond their own length which are less than `across` wide across it: a piece of a
-    guard rail looks like the next one."""
-    square = dx * dx + dy * dy
+def _spread(points, dx, dy):
+    """Length of some points along a shift, and their width across it, in subcells."""
     first_along = first_across = FAR
     last_along = last_across = -FAR
     for k in range(points.shape[0]):
-        along, beside = points[k, 0] * dx + points[k, 1] * dy, points[k, 1] * dx - points[k, 0] * dy
+        along, across = points[k, 0] * dx + points[k, 1] * dy, points[k, 1] * dx - points[k, 0] * dy
         first_along, last_along = min(first_along, along), max(last_along, along)
-        first_across, last_across = min(first_across, beside), max(last_across, beside)
-    return last_along - first_along < square and last_across - first_across < across * math.sqrt(square)
+        first_across, last_across = min(first_across, across), max(last_across, across)
+    shift = math.sqrt(dx * dx + dy * dy)
+    return (last_along - first_along) / shift, (last_across - first_across) / shift
+
+
+@merged()
+def _touches_background(cells, label, background):
+    """Whether one of the 3 x 3 cells around some cells is background."""
+    rows, columns = label.shape
+    row = cells[0] // columns
+    for k in range(cells.shape[0]):
+        row = _row_of(cells[k], columns, row)
+        column = cells[k] - row * columns
+        for r in range(max(row - 1, 0), min(row + 2, rows)):
+            for c in range(max(column - 1, 0), min(column + 2, columns)):
+                if label[r, c] == background:
+                    return True
+    return False
 
 
 @njit(cache=True, nogil=True)
@@ -331,5 +345,11 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         ):
             continue
         dx, dy = best_shift(*matched, reach, same, gain, rule)
-        if (dx != 0 or dy != 0) and not _slides(present[:count], dx, dy, rule.across):
+        if dx == 0 and dy == 0:
+            continue
+        length, width = _spread(present[:count], dx, dy)
+        # Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
+        alike = length < math.sqrt(dx * dx + dy * dy) and width < rule.across
+        line = width < rule.line and length > LINE_RATIO * width
+        if not alike and not (line and _touches_background(cells, now.label, now.start.shape[0] - 1)):
             set_velocity(velocity, k, float(dx), float(dy), rule)
