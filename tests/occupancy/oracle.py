@@ -280,19 +280,21 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         fields = max(config.good, still + gain) - 1e-9
         sure = best >= fields and coarse >= fields - 0.25
-        sure &= not fast or not _slides(present, np.array([x, y]), config.fast_across / (spacing / 4))
+        narrow = None if fast else config.narrow_speed * age / (spacing / 4)
+        sure &= not _slides(present, np.array([x, y]), config.across / (spacing / 4), narrow)
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities
 
 
-def _slides(points, shift, across):
-    """Whether points leave their place altogether, and are not wide across their motion."""
+def _slides(points, shift, across, narrow):
+    """Whether points move further than `narrow`, or than their length, and are not wide across their motion."""
     length = math.hypot(*shift)
     if length == 0:
         return False
     along = shift / length
-    return np.ptp(points @ along) < length and np.ptp(points @ [-along[1], along[0]]) < across
+    farthest = np.ptp(points @ along) if narrow is None else narrow
+    return length > farthest + 1e-9 and np.ptp(points @ [-along[1], along[0]]) < across - 1e-9
 
 
 def _stands(maturity, cells, least):

@@ -46,7 +46,9 @@ class RegistrationModel:
     enabled: bool = True
     span: float = 0.4  # s, least age of the older scan
     first_span: float = 0.2  # s, the same while no scan is that old yet
-    speed: float = 12.0  # m/s, shifts are tried up to it
+    speed: float = 30.0  # m/s, shifts are tried up to it
+    narrow_speed: float = 12.0  # m/s, of what is narrower than `across`
+    across: float = 1.0  # m across its motion: a front or a rear is as wide, a piece of a guard rail is not
     fewest_cells: int = 3  # of a component
     most_cells: int = 500
     extent: float = 8.0  # m; what is longer is no single mover,
@@ -69,7 +71,6 @@ class RegistrationModel:
     fast_span: float = 0.08  # s, `span` for fast objects; 0: none are looked for
     fast_speed: float = 60.0  # m/s, `speed` for fast objects
     fast_least: float = 10.0  # m/s, the slowest that is fast
-    fast_across: float = 1.0  # m across its motion that something fast needs if it left its former place altogether
     middle_span: float = 0.2  # s, least age of the scan between
     second: bool = True  # what is not found otherwise is looked for in that scan
     refined: bool = True  # that scan refines velocities
@@ -101,7 +102,8 @@ class RegistrationRule(NamedTuple):
     extent: float  # cells
     background_time: float  # s
     partner_extent: float  # cells
-    across: float  # subcells across its motion, from which a component may have left its former place altogether
+    across: float  # subcells
+    narrow: float  # subcells that what is narrower may move at most; 0: its length
     line: float  # subcells
     piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int
@@ -132,14 +134,14 @@ class RegistrationRule(NamedTuple):
     def of(cls, model: RegistrationModel, age: float, spacing: float, kind: Pass) -> RegistrationRule:
         """Values without a unit are taken over as they are."""
         subcell, fast = spacing / SUBCELLS, kind is Pass.FAST
-        reach, least = cls.shifts(model, age, spacing, kind)
+        reach, least, narrow = cls.shifts(model, age, spacing, kind)
         values: dict[str, Any] = {name: value for name, value in vars(model).items() if name in cls._fields}
         values |= {
             "age": age,
             "extent": model.extent / spacing,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
-            # The front or the rear of a vehicle is wide across its motion; pieces of a guard rail are not.
-            "across": model.fast_across / subcell if fast else 0.0,
+            "across": model.across / subcell,
+            "narrow": narrow,
             "line": model.line / subcell,
             "piece": _PIECE if kind is Pass.SECOND else 0.0,
             "fewest_points": _FEWEST_POINTS,
@@ -155,8 +157,9 @@ class RegistrationRule(NamedTuple):
         return cls(**values)
 
     @staticmethod
-    def shifts(model: RegistrationModel, age: float, spacing: float, kind: Pass) -> tuple[float, float]:
-        """`reach` and `least`, which with the age are all that differs from scan to scan."""
+    def shifts(model: RegistrationModel, age: float, spacing: float, kind: Pass) -> tuple[float, float, float]:
+        """`reach`, `least` and `narrow`, which with the age are all that differs from scan to scan."""
         fast, subcell = kind is Pass.FAST, spacing / SUBCELLS
         speed, least = (model.fast_speed, model.fast_least * age) if fast else (model.speed, model.least)
-        return speed * age / subcell, least / subcell
+        narrow = 0.0 if fast else model.narrow_speed * age
+        return speed * age / subcell, least / subcell, narrow / subcell

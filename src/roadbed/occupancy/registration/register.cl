@@ -322,7 +322,8 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         if (shift.x == 0 && shift.y == 0) continue;
         Spread spread = spread_along(&c, shift);
         // Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
-        if (spread.length < sqrt((real)(shift.x * shift.x + shift.y * shift.y)) && spread.width < pass->across) continue;
+        real farthest = pass->narrow > 0 ? pass->narrow : spread.length;
+        if (spread.width < pass->across && sqrt((real)(shift.x * shift.x + shift.y * shift.y)) > farthest) continue;
         if (spread.width < pass->line && spread.length > LINE_RATIO * spread.width &&
             touches_background(pass, &s, box, k, shared))
             continue;

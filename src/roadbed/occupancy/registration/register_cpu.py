@@ -349,7 +349,8 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
             continue
         length, width = _spread(present[:count], dx, dy)
         # Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
-        alike = length < math.sqrt(dx * dx + dy * dy) and width < rule.across
+        farthest = rule.narrow if rule.narrow > 0 else length
+        alike = width < rule.across and math.sqrt(dx * dx + dy * dy) > farthest
         line = width < rule.line and length > LINE_RATIO * width
         if not alike and not (line and _touches_background(cells, now.label, now.start.shape[0] - 1)):
             set_velocity(velocity, k, float(dx), float(dy), rule)
