@@ -6,7 +6,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
@@ -144,8 +143,10 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
     parts += ["occupancy"] if occupancy else []
     missing = cold(parts)
     if len(missing) > 1:  # the command compiles a single part by itself
-        with suppress(RoadbedError, OSError):  # and all of them where no process can be started
+        try:
             warm_up(missing)
+        except (RoadbedError, OSError) as error:  # of a job, or no process can be started
+            print(f"roadbed: {error}; kernels are compiled when they are used", file=sys.stderr, flush=True)
 
 
 def expand_options(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:

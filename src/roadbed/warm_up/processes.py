@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -113,7 +114,8 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
         assert process.stdout is not None
         while queue:
             name = queue.popleft()
-            print(name, file=process.stdin, flush=True)
+            with suppress(BrokenPipeError):  # the process has ended: so has its output, which tells
+                os.write(process.stdin.fileno(), f"{name}\n".encode())
             for line in process.stdout:
                 if line.startswith(_BEGIN):
                     begin(line.removeprefix(_BEGIN).strip())
@@ -123,8 +125,8 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
                     break
             else:  # the process has ended before the job was done
                 errors.seek(0)
-                last = (errors.read().strip().splitlines() or ["no reason given"])[-1]
-                raise RoadbedError(f"warm-up of {name} failed: {last}")
+                lines = errors.read().strip().splitlines() or [f"its process ended with status {process.wait()}"]
+                raise RoadbedError(f"warm-up of {name} failed: {lines[-1]}")
         process.stdin.close()
 
 
