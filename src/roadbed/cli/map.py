@@ -21,6 +21,7 @@ app = typer.Typer(
     epilog="The folder comes first: roadbed map DIR export --help shows the options of export.",
 )
 Products = Annotated[str | None, typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default.")]
+Corner = Annotated[float, typer.Argument(help="m, in the frame of the map.")]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
 
@@ -67,15 +68,18 @@ def merge(
 @app.command()
 def crop(
     context: typer.Context,
-    x_min: float,
-    x_max: float,
-    y_min: float,
-    y_max: float,
+    x_min: Corner,
+    x_max: Corner,
+    y_min: Corner,
+    y_max: Corner,
     output: NewMap,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Cut out a rectangle. Metres in the map's frame; write -- before negative numbers."""
+    """Cut out a rectangle.
+
+    Write -- before negative numbers: crop -o OUT -- -20 20 -20 20.
+    """
     from roadbed.mapping.merge import crop_map, new_map_folder
 
     stored = _open(context)
@@ -93,7 +97,7 @@ def export(
         tuple[float, float, float],
         typer.Option(metavar="EASTING NORTHING HEIGHT", help="Position of the map's origin, m; x points east."),
     ] = (0.0, 0.0, 0.0),
-    epsg: Annotated[int | None, typer.Option(help="Coordinate system of --origin, e.g. 32632.")] = None,
+    epsg: Annotated[int | None, typer.Option(help="EPSG code of the coordinates in --origin, e.g. 32632.")] = None,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="YAML configuration, for traversability.")
     ] = None,
