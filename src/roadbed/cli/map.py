@@ -112,7 +112,7 @@ def export(
     stored = _open(context)
     limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
-    georeference, total = Georeference(*origin, epsg), len(stored.keys)
+    georeference, total = Georeference(*origin, epsg), len(stored.ground.keys)
     names = [name for name in (products or "").replace(" ", ",").split(",") if name]
     done = export_map(stored, out, names, georeference, limits, lambda keys: progress(keys, "exporting", total))
     if as_json:
@@ -133,7 +133,7 @@ def _facts(stored: MapReader) -> dict[str, Any]:
 
     x_min, x_max, y_min, y_max = stored.extent.extent
     nodes, low, high, variance = 0, np.inf, -np.inf, 0.0
-    for key in stored.keys:
+    for key in stored.ground.keys:
         planes = stored.planes(key)
         heights = planes.elevation[planes.known]
         if heights.size:
@@ -142,15 +142,15 @@ def _facts(stored: MapReader) -> dict[str, Any]:
             variance += float(planes.variance[planes.known].sum())
     return {
         "spacing": stored.spacing,
-        "tiles": len(stored.keys),
+        "tiles": len(stored.ground.keys),
         "x": [x_min, x_max],
         "y": [y_min, y_max],
         "nodes": nodes,
         "square_metres": nodes * stored.spacing**2,
         "elevation": [low, high] if nodes else None,
         "sigma": float(np.sqrt(variance / nodes)) if nodes else None,
-        "tiles_of_points": len(stored.point_keys),
-        "tiles_of_cells": len(stored.cell_keys),
+        "tiles_of_points": len(stored.points.keys),
+        "tiles_of_cells": len(stored.cells.keys),
         "damaged": list(stored.damaged),
     }
 
