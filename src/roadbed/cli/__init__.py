@@ -53,7 +53,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 def _end() -> None:
-    """The process frees its memory without a look for garbage, which takes a tenth of a second."""
+    """Skip the garbage collections at the end of the process, which take a tenth of a second."""
     if "velodyne_decoder" not in sys.modules:  # it prints what is left of it
         gc.freeze()
 
