@@ -16,8 +16,8 @@ from roadbed.core.errors import RoadbedError
 from roadbed.core.frames import Scan
 from roadbed.core.geometry import Pose
 from roadbed.live.counts import Statistics, Tally
-from roadbed.live.poses import Found, PoseBuffer
-from roadbed.live.queues import SensorQueues, Waiting
+from roadbed.live.poses import PoseBuffer, PoseLookup
+from roadbed.live.queues import SensorQueues, WaitingScan
 from roadbed.pipeline import Pipeline, Result
 
 _POSE_MEMORY = 10.0  # s of poses that are kept, at least
@@ -96,7 +96,7 @@ class Stream:
             if self._stopping:
                 self._tally.count(scan.sensor, "dropped")
                 return False
-            if self._queues.add(Waiting(scan, payload, arrived)) is not None:
+            if self._queues.add(WaitingScan(scan, payload, arrived)) is not None:
                 self._tally.count(scan.sensor, "dropped")
             self._wake.notify_all()
         return True
@@ -196,7 +196,7 @@ class Stream:
             with self._wake:
                 self._wake.notify_all()
 
-    def _next(self) -> tuple[Waiting, Found] | None:
+    def _next(self) -> tuple[WaitingScan, PoseLookup] | None:
         """The next scan once its pose has arrived or `live.pose_wait` is over; None at the end."""
         with self._wake:
             while True:
@@ -215,21 +215,21 @@ class Stream:
                     self._wake.notify_all()
                     return entry, found
 
-    def _pose_of(self, entry: Waiting) -> tuple[Found, float]:
+    def _pose_of(self, entry: WaitingScan) -> tuple[PoseLookup, float]:
         """The pose of a scan, and the start of the wait for it; for a mounting that is the first scan of the sensor."""
         scan = entry.scan
         if self._expects_mountings and scan.sensor not in self._mountings:
-            found = Found(scan.T_world_sensor, True, f"the mounting of {scan.sensor!r} is unknown")
+            found = PoseLookup(scan.T_world_sensor, True, f"the mounting of {scan.sensor!r} is unknown")
             return found, self._first_arrivals[scan.sensor]
         if scan.T_world_sensor is not None or scan.time is None or not self._expects_poses:
-            return Found(scan.T_world_sensor), entry.arrived
+            return PoseLookup(scan.T_world_sensor), entry.arrived
         found = self._poses.at(scan.time)
         T_body_sensor = self._mountings.get(scan.sensor, scan.T_vehicle_sensor)
         if found.pose is not None and T_body_sensor is not None:
             found = replace(found, pose=found.pose @ T_body_sensor)
         return found, entry.arrived
 
-    def _process(self, entry: Waiting, found: Found) -> None:
+    def _process(self, entry: WaitingScan, found: PoseLookup) -> None:
         begin = monotonic()
         diagnostics: tuple[str, ...] = (f"pose: {found.note}",) if found.note else ()
         latency = {"waited": begin - entry.arrived}
@@ -256,7 +256,7 @@ class Stream:
             self._tally.count(entry.scan.sensor, "processed")
             if self._expects_poses and found.pose is None:
                 self._tally.count(entry.scan.sensor, "without_pose")
-            self._tally.took(latency, end)
+            self._tally.processed_in(latency, end)
             if self._out is not None:
                 self._out.append(live)
             self._wake.notify_all()
