@@ -55,8 +55,10 @@ def warm_up(jobs: Iterable[str] = tuple(JOBS), processes: int | None = None) -> 
     begin, end = progress.expect_elsewhere(kernels)
     queue, workers = deque(waiting), min(len(waiting), processes or len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(max(workers, 1)) as pool:
-        for finished in [pool.submit(_work, queue, begin, end) for _ in range(workers)]:
-            finished.result()
+        ended = [pool.submit(_work, queue, begin, end) for _ in range(workers)]
+        failures = [str(error) for process in ended if (error := process.exception())]
+    if failures:
+        raise RoadbedError("; ".join(failures))
     for stage in {progress.stage_of(kernel) for kernel in kernels}:
         progress.ready(stage)
     return len(kernels)
