@@ -23,8 +23,7 @@ from roadbed.core.geometry import Grid
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps import export_map
-from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps.export import PARTS, export_map
 from tests.mapping.maps import write_plane_map
 
 _PRODUCTS = ("geotiff", "ply")

@@ -106,8 +106,8 @@ def export(
     """Export the map to files for other programs."""
     from roadbed.config import Config
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.maps import Georeference, export_map
-    from roadbed.outputs.maps.export import PARTS
+    from roadbed.outputs.maps.export import PARTS, export_map
+    from roadbed.outputs.maps.geotiff import Georeference
 
     stored = _open(context)
     limits = Config.load(config).traversability.limits if config else None
