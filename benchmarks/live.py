@@ -23,9 +23,10 @@ from roadbed.core.geometry import Pose
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import Stream
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
-from roadbed.outputs.ros_messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.transforms import stamp_seconds
+from roadbed.sources.bags.type_names import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS
 
 TRANSPORTS = ("stream", "ros1", "dds")
 _START_S = 1000.0  # the first scan's stamp; stamps tell which result belongs to which scan

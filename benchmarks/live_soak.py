@@ -37,9 +37,10 @@ from roadbed.core.frames import Label, Scan
 from roadbed.live.ros_node import Transport
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
-from roadbed.outputs.ros_messages.store import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.type_names import CLOUD, OCCUPANCY_GRID, ODOMETRY, TRANSFORMS
 
 DAY_SCANS = 864_000  # 24 h at 10 Hz
 _STEP_S = 0.1  # between two stamps

@@ -53,7 +53,7 @@ def _compared(stored: MapReader, rays: RayCounts, terrain: Any) -> tuple[list[di
             f"{stored.folder}: found a frame of its own, expected that of the simulated world (mounting=known)"
         )
     errors, returns = [], []
-    for key in stored.keys:
+    for key in stored.ground.keys:
         planes = stored.planes(key)
         x, y = stored.grid(key).mesh()
         errors.append((planes.elevation - terrain.height(x, y))[planes.known])

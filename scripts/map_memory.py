@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 def export(folder: Path) -> None:
     from roadbed.mapping.reader import MapReader
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.maps import export_map
-    from roadbed.outputs.maps.export import PARTS
+    from roadbed.outputs.maps.export import PARTS, export_map
 
     done = export_map(MapReader(folder / "map"), OutputFolder(folder / "out", PARTS, command="map_memory"))
     # What getrusage says counts the memory of the process that started this one too.

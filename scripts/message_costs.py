@@ -9,9 +9,10 @@ from typing import Any
 from roadbed import Pipeline
 from roadbed.outputs.ros_messages.clouds import cloud_of_scan
 from roadbed.outputs.ros_messages.results import TOPICS, ResultMessages
-from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.scan_messages import scan_of_message
+from roadbed.sources.bags.type_names import CLOUD
 
 
 def least(work: Callable[[], Any], times: int = 12) -> tuple[float, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.outputs.ros_messages.store import CLOUD
+from roadbed.sources.bags.type_names import CLOUD
 
 TOPIC = "/transport_latency"
 READ_BEFORE = 2**24

@@ -17,7 +17,7 @@ from roadbed.cli import app, ros
 from roadbed.live import ros1 as live_ros1
 from roadbed.live import ros2 as live_ros2
 from roadbed.outputs.ros_messages.results import TOPICS
-from roadbed.outputs.ros_messages.store import CLOUD
+from roadbed.sources.bags.type_names import CLOUD
 from tests.conftest import ROOT
 
 PACKAGES = ROOT / "ros"

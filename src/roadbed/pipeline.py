@@ -94,9 +94,11 @@ class Pipeline(Closing):
         if occupancy:
             of_occupancy = [name for name in OCCUPANCY_FIELDS if name in names]
             self.occupancy = OccupancyFilter(self.config, self.backend, fields=of_occupancy)
-        self._survey: MapLayers | None = None
+        self._map_layers: MapLayers | None = None
         if map_folder is not None:
-            self._survey = MapLayers(map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing)
+            self._map_layers = MapLayers(
+                map_folder, self.config.ground.stcrf.spacing, self.config.occupancy.grid.spacing
+            )
         self._turn = threading.RLock()
 
     def __repr__(self) -> str:
@@ -117,14 +119,14 @@ class Pipeline(Closing):
 
     def _take(self, scan: Scan, on_ground: Callable[[Result], None] | None = None) -> Result:
         with self._turn:
-            begin, alone = perf_counter(), on_ground is not None or self.occupancy is None
+            begin, labels_first = perf_counter(), on_ground is not None or self.occupancy is None
             moving = None if self.occupancy is None else self.occupancy.moving()
             frame: OccupancyFrame | None = None
             with self.ground.begin(scan, moving) as task:
                 occupancy = self.occupancy if task.has_origin else None  # it needs rays
                 if occupancy is not None:
                     occupancy.prefetch(scan, task.mounting)  # while the device begins
-                if alone or task.frame.device is None:
+                if labels_first or task.frame.device is None:
                     task.complete()  # else the device goes on from the ground to the occupancy by itself
                 seconds = {"ground": perf_counter() - begin}
                 if on_ground is not None:
@@ -136,27 +138,27 @@ class Pipeline(Closing):
                     frame = occupancy_task.frame
                     seconds["occupancy"] = perf_counter() - begin
             ground = task.frame
-            if self._survey is not None:
+            if self._map_layers is not None:
                 begin = perf_counter()
-                self._survey.add(ground, frame)
+                self._map_layers.add(ground, frame)
                 seconds["map"] = perf_counter() - begin
             return Result(scan=scan, ground=ground, occupancy=frame, timings=seconds)
 
     def run(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Results one by one, as the source gives scans; every scan of a source that is not sequential starts cold."""
         if not getattr(source, "sequential", True):
-            yield from self._apart(source)
+            yield from self._run_unrelated(source)
             return
         if isinstance(source, str | Path):
             raise InputError(f"{source}: found the name of a source, expected its scans: roadbed.open(...)")
         for scan in source:
             yield self._take(Scan.of(scan))
 
-    def _apart(self, source: Iterable[Scan]) -> Iterator[Result]:
+    def _run_unrelated(self, source: Iterable[Scan]) -> Iterator[Result]:
         """Unrelated scans; on an accelerator without the occupancy stage several at a time."""
-        together = self.occupancy is None and self._survey is None and not isinstance(self.backend, CpuBackend)
+        in_batches = self.occupancy is None and self._map_layers is None and not isinstance(self.backend, CpuBackend)
         for posed, scans in groupby(source, lambda scan: scan.T_world_sensor is not None):
-            if together and not posed:
+            if in_batches and not posed:
                 begin = perf_counter()
                 for ground in self.ground.batch(scans):
                     assert ground.scan is not None
@@ -181,5 +183,5 @@ class Pipeline(Closing):
             self.ground.close()
             if self.occupancy is not None:
                 self.occupancy.close()
-            if self._survey is not None:
-                self._survey.flush()
+            if self._map_layers is not None:
+                self._map_layers.flush()

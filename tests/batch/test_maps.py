@@ -23,9 +23,9 @@ def maps(alone, sequences):
 def known(folder):
     """All that a map says: planes of every node, points of every voxel, counts of every cell."""
     stored = MapReader(folder)
-    planes = {key: stored.planes(key) for key in stored.keys}
-    exact = {("points", key): [rows.tolist() for rows in stored.points(key).rows()] for key in stored.point_keys}
-    exact |= {("cells", key): stored.cells(key).occupied.tolist() for key in stored.cell_keys}
+    planes = {key: stored.planes(key) for key in stored.ground.keys}
+    exact = {("points", key): [rows.tolist() for rows in stored.points.get(key).rows()] for key in stored.points.keys}
+    exact |= {("cells", key): stored.cells.get(key).occupied.tolist() for key in stored.cells.keys}
     assert not stored.damaged
     return planes, exact
 

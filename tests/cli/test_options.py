@@ -13,6 +13,7 @@ import pytest
 from roadbed.cli.options import Request
 from roadbed.config import Config
 from roadbed.core.errors import RoadbedError
+from roadbed.warm_up import processes
 from tests.children import child
 from tests.cli.process import one_line_and_status_2, roadbed
 
@@ -142,3 +143,23 @@ def test_the_viewer_prints_its_address_as_json(tmp_path):
         assert facts["save_as"] == "roadbed.yaml"
         viewer.send_signal(signal.SIGINT)
         assert viewer.wait(timeout=600) == 0
+
+
+@pytest.mark.parametrize(
+    ("ending", "reason"),
+    [
+        ("echo loading >&2; echo 'MemoryError: no room' >&2; exit 1", "MemoryError: no room"),
+        ("kill -9 $$", "its process ended with status -9"),
+    ],
+)
+def test_a_failed_warm_up_is_told_and_the_command_goes_on(cloud, tmp_path, monkeypatch, ending, reason):
+    """One line names each job and the last line of its error."""
+    broken = tmp_path / "python"
+    broken.write_text(f"#!/bin/sh\n{ending}\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(broken))
+    monkeypatch.setattr(processes, "cold", lambda parts: ["ground", "labels"])
+    out = roadbed("segment", cloud, "-o", tmp_path / "out")
+    assert out.returncode == 0
+    told = rf"roadbed: (warm-up of (ground|labels) failed: {reason}; ){{1,2}}kernels are compiled when they are used"
+    assert re.fullmatch(told, out.stderr.splitlines()[0])  # then what is compiled

@@ -3,7 +3,7 @@
 
 from inspect import isclass
 from pathlib import Path
-from typing import Any, ClassVar, get_args
+from typing import get_args
 
 import pytest
 import yaml
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel
 
-from roadbed.config import Config, Stage
+from roadbed.config import Config
 from roadbed.core.errors import ConfigError
 
 REPORT_YAML = """
@@ -77,55 +77,6 @@ def test_changes_are_merged_at_every_depth_from_python_and_from_yaml():
 
 
 @pytest.mark.parametrize(
-    ("text", "now"),
-    [
-        ("ground: {stcrf: {column: 0.1}}", "ground.stcrf.pillar"),
-        ("ground: {labels: {clearance: 2}}", "vehicle.clearance"),
-        ("occupancy: {observation: {clearance: 2}}", "vehicle.clearance"),
-        ("ground: {time: {longest_pause: 2}}", "timeline.longest_pause"),
-        ("ground: {time: {largest_turn: 0.8}}", "timeline.largest_turn, in degrees"),
-        ("occupancy: {grid: {resolution: 0.2}}", "occupancy.grid.spacing"),
-        ("ground: {variance: {grid_resolution: 0.2}}", "ground.variance.spacing"),
-    ],
-)
-def test_old_names_are_rejected_with_the_new_one_named(text, now):
-    with pytest.raises(ConfigError, match=rf": removed in 1.0: it is called {now}$") as caught:
-        Config.loads(text)
-    assert "\n" not in str(caught.value)
-
-
-def test_a_removed_key_is_refused_with_the_reason():
-    with pytest.raises(ConfigError) as caught:
-        Config.loads("live: {pose_memory: 5.0}", "my.yaml")
-    assert str(caught.value) == "my.yaml: live.pose_memory: removed in 1.0: it follows from live.pose_wait"
-
-
-@pytest.mark.parametrize("key", sorted(Config.removed))
-def test_every_removed_key_is_refused_in_one_line(key):
-    *stages, name = key.split(".")
-    values: Any = [name] if stages[-1] == "without" else {name: 1}  # a rule's name, or a key
-    for part in reversed(stages):
-        values = {part: values}
-    with pytest.raises(ConfigError, match=r"removed in \d") as caught:
-        Config.parse(values)
-    assert name in str(caught.value)
-    assert ".".join(stages) in str(caught.value)
-    assert "\n" not in str(caught.value)
-
-
-def test_the_keys_of_a_removed_stage_are_named_each():
-    class Before(Stage):
-        removed: ClassVar[dict[str, str]] = {
-            "old.first": "removed in 1.0: deleted",
-            "old.second": "removed in 1.0: a constant now",
-        }
-
-    with pytest.raises(ConfigError) as caught:
-        Before.parse({"old": {"second": 1, "first": 2}})
-    assert str(caught.value).endswith("old.second: removed in 1.0: a constant now; old.first: removed in 1.0: deleted")
-
-
-@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("ground: {stcrf: {betta: 1}}", r"unknown parameter ground\.stcrf\.betta, did you mean beta\?"),
@@ -145,7 +96,6 @@ def test_the_keys_of_a_removed_stage_are_named_each():
         ("ground: {stcrf: {spacing: 5, pillar: 0.04}}", "pillar = 0.04: expected at least a hundredth of spacing = 5"),
         ("ground: {labels: {threshold: 0.5}}", "heights must not decrease .*threshold 0.5, clear_threshold 0.4"),
         ("occupancy: {without: [regstration]}", r"occupancy\.without\.0 = 'regstration': .*'registration'"),
-        ("occupancy: {without: [fast_births]}", r"occupancy\.without\.0 = 'fast_births': removed in 1\.0: the rule"),
         ("grid_resolution: 0.2\nground: {}", r"unknown parameter ground"),
     ],
 )

@@ -16,7 +16,7 @@ from cyclonedds.sub import DataReader
 from cyclonedds.topic import Topic
 
 from roadbed.live.dds import Dds
-from roadbed.outputs.ros_messages.store import CLOUD
+from roadbed.sources.bags.type_names import CLOUD
 
 
 @dataclass

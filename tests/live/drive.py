@@ -5,9 +5,10 @@ import numpy as np
 
 from roadbed import Pipeline
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns
-from roadbed.outputs.ros_messages.store import CLOUD, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources import open_source
 from roadbed.sources.bags.pointcloud2 import cloud_fields
+from roadbed.sources.bags.type_names import CLOUD, ODOMETRY, TRANSFORMS
 
 SCANS = 8
 

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from rosbags.typesys import Stores, get_typestore
 
-from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import CLOUD
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from roadbed.outputs.ros_messages.results import TOPICS
-from roadbed.outputs.ros_messages.store import DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import DIAGNOSTICS
 from tests.conftest import ROOT, require
 from tests.live.drive import SCANS, check_clouds, drive_records
 from tests.live.processes import PATIENCE, Processes, wait_until

@@ -11,7 +11,8 @@ from roadbed import Config, InputError, Pose
 from roadbed.live import ros_node
 from roadbed.live.ros_node import STRING, NodeOptions, RosNode, checked_topics
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns
-from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS
 
 pytestmark = pytest.mark.long(20)
 

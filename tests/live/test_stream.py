@@ -9,7 +9,7 @@ import pytest
 
 from roadbed import Config, Pose, Scan
 from roadbed.live import Stream
-from roadbed.live.queues import SensorQueues, Waiting
+from roadbed.live.queues import SensorQueues, WaitingScan
 from tests.live.processes import wait_until
 
 PATIENCE = 300.0  # s, a hang guard: the first scan may compile, and the machine may be busy
@@ -76,7 +76,7 @@ def test_sensors_that_measure_at_once_take_turns_when_there_is_no_time_for_all()
     queues, served = SensorQueues(1), []
     for tick in range(6):
         for sensor in ("a", "b", "c"):
-            queues.add(Waiting(scan(0.1 * tick, sensor, points=1), None, float(tick)))
+            queues.add(WaitingScan(scan(0.1 * tick, sensor, points=1), None, float(tick)))
         entry = queues.next()
         assert queues.take(entry)
         served.append((entry.scan.sensor, round(10 * entry.scan.time)))

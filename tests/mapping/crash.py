@@ -23,8 +23,7 @@ from roadbed.core.geometry import Grid
 from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tile_store import TileStore
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps import export_map
-from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps.export import PARTS, export_map
 from tests.mapping.maps import write_plane_map
 
 _PRODUCTS = ("geotiff", "ply")
@@ -70,8 +69,8 @@ def kill_map_writers(folder: Path, kills: int) -> dict[str, int]:
     for generation in range(2, kills + 2):
         killed(lambda generation=generation: write_map(folder, 10 * generation), 4 * one)
         stored = MapReader(folder)
-        for key in stored.keys:
-            tile = stored.ground(key)
+        for key in stored.ground.keys:
+            tile = stored.ground.get(key)
             values = np.zeros(0) if tile is None else np.unique(tile.information[0][tile.information[0] > 0])
             found["corrupt"] += len(values) != 1
         found["left_behind"] += temporaries(folder)

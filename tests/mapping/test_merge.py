@@ -70,7 +70,7 @@ def test_the_merged_surface_is_the_weighted_mean_and_is_surer(tmp_path):
     write_plane_map(tmp_path / "b", points=30.0, lift=0.4)
     result = MapReader(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
     single = MapReader(tmp_path / "a")
-    for key in result.keys:
+    for key in result.ground.keys:
         planes = result.planes(key)
         x, y = result.grid(key).mesh()
         np.testing.assert_allclose(planes.elevation[planes.known], (plane(x, y) + 0.3)[planes.known], atol=1e-4)
@@ -88,7 +88,7 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
     add_survey(tmp_path / "b", 0, T_b_a)
     both = MapReader(merged(tmp_path / "ab", tmp_path / "a", tmp_path / "b"))
     compared = 0
-    for key in both.keys:
+    for key in both.ground.keys:
         planes, alone = both.planes(key), MapReader(tmp_path / "a").planes(key)
         sure = planes.known & (planes.variance < 1e-5)
         x, y = both.grid(key).mesh()
@@ -97,13 +97,10 @@ def test_a_map_in_another_frame_is_moved_there(tmp_path):
         assert not (alone.variance < 1e-5).any()
         compared += sure.sum()
     assert compared > 10_000
-    counts = [
-        sum(tile.means(GROUND)[2].sum() for key in m.point_keys if (tile := m.points(key)))
-        for m in (both, MapReader(tmp_path / "a"))
-    ]
+    counts = [sum(tile.means(GROUND)[2].sum() for _, tile in m.points) for m in (both, MapReader(tmp_path / "a"))]
     assert counts[0] == 2 * counts[1]
-    for key in both.point_keys:
-        place, _, _ = both.points(key).means(GROUND)
+    for key, tile in both.points:
+        place, _, _ = tile.means(GROUND)
         corner = 64 * np.array([key[1], key[0], 0])
         x, y, z = (place + corner).T
         np.testing.assert_allclose(z, plane(x, y), atol=0.02)
@@ -188,21 +185,17 @@ def test_a_crop_keeps_what_lies_inside(tmp_path):
     crop_map(stored, lambda: new_map_folder(tmp_path / "part", []), (0.0, 40.0), (-100.0, -60.0))
     part = MapReader(tmp_path / "part")
     known = 0
-    for key in part.keys:
+    for key in part.ground.keys:
         planes = part.planes(key)
         x, y = (axis[planes.known] for axis in part.grid(key).mesh())
         assert ((x > 0) & (x < 40) & (y > -100) & (y < -60)).all()
         known += planes.known.sum()
     assert known == 40 * 40
-    corners = [64 * np.array([key[1], key[0], 0]) for key in part.point_keys]
-    places = np.concatenate([part.points(key).means(GROUND)[0] + c for key, c in zip(part.point_keys, corners)])
+    places = np.concatenate([tile.means(GROUND)[0] + 64 * np.array([key[1], key[0], 0]) for key, tile in part.points])
     assert len(places) > 200
     assert ((places[:, :2] >= (0, -100)) & (places[:, :2] < (40, -60))).all()
-    assert 0 < sum((tile.occupied > 0).sum() for key in part.cell_keys if (tile := part.cells(key))) < 100
-    seen = [
-        sum(((t := reader.cells(key)).occupied + t.free > 0).sum() for key in reader.cell_keys)
-        for reader in (part, stored)
-    ]
+    assert 0 < sum((tile.occupied > 0).sum() for _, tile in part.cells) < 100
+    seen = [sum((tile.occupied + tile.free > 0).sum() for _, tile in reader.cells) for reader in (part, stored)]
     assert 0 < seen[0] < seen[1]
     with pytest.raises(InputError, match="nothing is known within"):
         crop_map(stored, lambda: new_map_folder(tmp_path / "none", []), (1000.0, 1040.0), (0.0, 1.0))

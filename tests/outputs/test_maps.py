@@ -18,8 +18,9 @@ from roadbed import open as open_source
 from roadbed.core.errors import ConfigError, InputError, OutputError
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps import PRODUCTS, Georeference, export_map, geotiff, relief
-from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps import geotiff, relief
+from roadbed.outputs.maps.export import PARTS, PRODUCTS, export_map
+from roadbed.outputs.maps.geotiff import Georeference
 from roadbed.outputs.maps.relief import area_text
 from tests.mapping.maps import plane, write_plane_map
 
@@ -200,8 +201,7 @@ import json, re, sys
 from pathlib import Path
 from roadbed.mapping.reader import MapReader
 from roadbed.outputs.folder import OutputFolder
-from roadbed.outputs.maps import export_map
-from roadbed.outputs.maps.export import PARTS
+from roadbed.outputs.maps.export import PARTS, export_map
 from roadbed.outputs.maps.relief import area_text
 done = export_map(MapReader(sys.argv[1]), OutputFolder(sys.argv[2], PARTS, command="test"))
 # What getrusage says counts the memory of the process that started this one too.

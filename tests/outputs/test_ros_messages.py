@@ -13,10 +13,11 @@ from roadbed.outputs.ros_messages.clouds import (
 )
 from roadbed.outputs.ros_messages.layers import grid_map, ground_heights
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, TOPICS, FrameNames, ResultMessages
-from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources.bags.pointcloud2 import cloud_fields
 from roadbed.sources.bags.scan_messages import scan_of_message
 from roadbed.sources.bags.transforms import message_pose
+from roadbed.sources.bags.type_names import CLOUD, DIAGNOSTICS
 
 
 @pytest.fixture

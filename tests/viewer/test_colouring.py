@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roadbed.outputs.images import palette
-from roadbed.viewer.colouring import coloured, ways_for
+from roadbed.viewer.colouring import coloured, colourings_of
 from tests.outputs.frames_for_images import ground_frame
 
 
@@ -21,7 +21,7 @@ def frame():
 
 def test_each_way_shows_its_own_channel(frame):
     legends = {"probability": "probability of ground", "height above ground": "m above ground"}
-    for way in ways_for(frame.scan):
+    for way in colourings_of(frame.scan):
         if way not in ("label", "truth"):
             assert legends.get(way, way) in coloured(way, frame.scan, frame).key
     labels = coloured("label", frame.scan, frame)
@@ -31,5 +31,5 @@ def test_each_way_shows_its_own_channel(frame):
 @pytest.mark.parametrize("way", ["ring", "intensity", "truth"])
 def test_a_channel_that_is_missing_is_replaced_by_labels(frame, way):
     scan = replace(frame.scan, ring=None, intensity=None, classes=None)
-    assert way not in ways_for(scan)
+    assert way not in colourings_of(scan)
     np.testing.assert_array_equal(coloured(way, scan, frame).colours, palette.label_colours(frame.label))

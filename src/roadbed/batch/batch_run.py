@@ -12,8 +12,8 @@ from typing import Any
 
 from roadbed import __version__
 from roadbed.batch import tasks
-from roadbed.batch.engine import Engine, Lost, Task
-from roadbed.batch.job import Frames, Job, Outcome, Progress
+from roadbed.batch.engine import Engine, LostWorker, Task
+from roadbed.batch.job import FramesDone, Job, Outcome, Progress
 from roadbed.batch.manifest import write_json
 from roadbed.batch.report import write_batch_report
 from roadbed.batch.sequences import InputSequence
@@ -95,10 +95,10 @@ class BatchRun:
 
     def _work(self, is_stopped: Callable[[], bool]) -> None:
         for task, event in self.engine.events(is_stopped):
-            if isinstance(event, Frames):
+            if isinstance(event, FramesDone):
                 self.progress.frames += event.count
                 self._emit("frames", event.sequence, count=event.count, worker=event.worker)
-            elif isinstance(event, Lost):
+            elif isinstance(event, LostWorker):
                 self._lost(task, event)
             elif isinstance(event, Outcome):
                 self._take(event)
@@ -125,7 +125,7 @@ class BatchRun:
             self.progress.failures[name] = reason
         self._emit("failed", name, reason=reason)
 
-    def _lost(self, task: Task, lost: Lost) -> None:
+    def _lost(self, task: Task, lost: LostWorker) -> None:
         if lost.again:
             self.progress.retries += 1
             self._emit("lost", task.about, reason=lost.reason, attempt=lost.attempt)

@@ -37,7 +37,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostWorker:
     """The worker of a task is gone; `again`: the task is repeated."""
 
     reason: str
@@ -118,7 +118,7 @@ class Engine:
         self._waiting.clear()
 
     def events(self, is_stopped: Callable[[], bool]) -> Iterator[tuple[Task, Any]]:
-        """Events that tasks yield, and (task, Lost) for a lost worker. Ends with the last task, or if stopped."""
+        """Events that tasks yield, and (task, LostWorker) for a lost worker. Ends with the last task, or if stopped."""
         while (self._waiting or self._running) and not is_stopped():
             while self._waiting and len(self._running) < _WAITING_PER_CORE * self.slots:
                 self._submit(self._waiting.popleft())
@@ -145,7 +145,7 @@ class Engine:
             again = task.attempts < self._attempts
             if again:
                 self._waiting.append(task)
-            yield task, Lost(_why_lost(error), task.attempts, again)
+            yield task, LostWorker(_why_lost(error), task.attempts, again)
 
     def check(self, found: Mapping[str, float]) -> None:
         """Set the number of parallel tasks from Ray's resources; an error if there are too few."""

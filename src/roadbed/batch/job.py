@@ -52,7 +52,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Frames:
+class FramesDone:
     """`count` more frames are done."""
 
     sequence: str

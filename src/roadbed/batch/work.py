@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from roadbed.batch.job import Frames, Job, Outcome
+from roadbed.batch.job import FramesDone, Job, Outcome
 from roadbed.batch.manifest import RUN, SEQUENCE, SequenceManifest, read_json, sizes, versions, write_json
 from roadbed.batch.report import FOLDER as LOWEST
 from roadbed.batch.report import LowestFrames
@@ -32,7 +32,7 @@ _MAP = "map"
 _PARTS = (*RunFolder.PARTS, _MAP, LOWEST, SEQUENCE, RUN)
 
 
-def do_sequence(job: Job, sequence: InputSequence) -> Iterator[Frames | Outcome]:
+def do_sequence(job: Job, sequence: InputSequence) -> Iterator[FramesDone | Outcome]:
     """Process a sequence, unless it is complete."""
     clock = _Clock()
     source = sequence.read_options.open(sequence.location)
@@ -50,7 +50,7 @@ def do_sequence(job: Job, sequence: InputSequence) -> Iterator[Frames | Outcome]
         out = OutputFolder(folder, _PARTS, command=job.command)
         recording, lowest = RunFolder(out, sequence.location, job.config, job.layers), LowestFrames()
         for count in _run_pipeline(job, source, recording, lowest, folder / _MAP):
-            yield Frames(sequence.name, count)
+            yield FramesDone(sequence.name, count)
         _register_map_files(out, folder / _MAP)
         summary = recording.finish()
         shown = lowest.write(out, summary.slides)

@@ -32,7 +32,14 @@ from roadbed.cli import (
 from roadbed.cli.screen import print_json
 from roadbed.core.errors import RoadbedError
 
-app = typer.Typer(name="roadbed", no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+app = typer.Typer(
+    name="roadbed",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="First steps: roadbed demo, then roadbed run SOURCE -o out. A source is a file of points, a folder of them, "
+    "a bag, or simulated (sim:city); roadbed info SOURCE shows how it is read.",
+)
 for _command in (
     *(demo.demo, run.run, batch.batch, segment.segment, explain.explain, compare.compare, share.share),
     *(simulate.simulate, info.info, view.view, live.live, ros.ros1, ros.ros2, warm_up.warm_up),
@@ -46,7 +53,7 @@ _UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 
 def _end() -> None:
-    """The process frees its memory without a look for garbage, which takes a tenth of a second."""
+    """Skip the garbage collections at the end of the process, which take a tenth of a second."""
     if "velodyne_decoder" not in sys.modules:  # it prints what is left of it
         gc.freeze()
 

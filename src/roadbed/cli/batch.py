@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 @expand_options
 def batch(
     sources: Annotated[
-        list[str], typer.Argument(help="Sources as for roadbed run, quoted globs, or @FILE: a list or JSON lines.")
+        list[str], typer.Argument(help="Sources as for roadbed run, quoted globs, or @FILE: one, or JSON, per line.")
     ],
     perception: Perception,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results, shared by all nodes.")],
     ray: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, or auto; this machine by default.")
+        str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, or auto to find one; default: this machine.")
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Parallel sequences on this machine; one per core.")
+        int | None, typer.Option(min=1, help="Parallel sequences on this machine; default: one per core.")
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Cores per worker.")] = 1,
     per_gpu: Annotated[int, typer.Option(min=1, help="Parallel sequences per GPU, with --backend cuda.")] = 8,

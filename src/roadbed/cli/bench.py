@@ -13,7 +13,7 @@ from roadbed.cli.options import BackendName, ConfigFile, Device, Preset, PresetN
 from roadbed.cli.screen import Json, print_json, progress, table
 from roadbed.core.errors import DeviceError
 
-app = typer.Typer(help="Measure speed, next to the figures of the papers.", no_args_is_help=True)
+app = typer.Typer(help="Measure speed, beside published figures.", no_args_is_help=True)
 BackendOption = Annotated[BackendName, typer.Option(help="Where to compute.")]
 CPU = BackendName.cpu
 Sensor = Annotated[list[str] | None, typer.Option(help="Only this simulated sensor, e.g. lux4; repeatable.")]

@@ -33,7 +33,7 @@ Bags, LAS, LAZ, pcap (io) and `view` in the browser (view) need more packages:
 def demo(
     output: Output = Path("out"),
     force: Force = False,
-    scene: Annotated[str, typer.Option(help=f"One of {', '.join(SCENES)}.")] = "city",
+    scene: Annotated[str, typer.Option(help=f"What is simulated: {', '.join(SCENES)}.")] = "city",
     frames: Annotated[int, typer.Option(min=1, help="Number of scans.")] = 20,
     as_json: Json = False,
 ) -> None:

@@ -41,13 +41,15 @@ def ground(
     protocol: Annotated[str, typer.Option(help="patchwork++ or patchwork: which classes are ground.")] = "patchwork++",
     frames: Frames = None,
     elevation: Annotated[Path | None, typer.Option(help="Folder of true elevations, see docs/data.md.")] = None,
-    elevation_origin: Annotated[tuple[float, float], typer.Option(help="x and y of their first node, m.")] = (
+    elevation_origin: Annotated[
+        tuple[float, float], typer.Option(metavar="X Y", help="Position of their first node, m.")
+    ] = (
         -49.5,
         -49.5,
     ),
     range_m: Annotated[float, typer.Option("--range", help="Score elevation up to this range, m.")] = 40.0,
     compare_temporal: Annotated[
-        bool, typer.Option("--compare-temporal", help="Also score each scan by itself.")
+        bool, typer.Option("--compare-temporal", help="Also score each scan without the earlier ones.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -41,7 +41,7 @@ def explain(
     at: Annotated[tuple[float, float], typer.Option(metavar="X Y", help="Where, m, in the frame of the sensor.")],
     z: Annotated[float | None, typer.Option(help="Height there, m; without it the point nearest to X Y.")] = None,
     frame: FrameIndex = 0,
-    history: Annotated[int, typer.Option(min=0, help="Process this many scans before it first.")] = 0,
+    history: Annotated[int, typer.Option(min=0, help="How many scans before it are processed first.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Show which rule gave a point its label, with its values."""

@@ -38,9 +38,11 @@ def live(
     host: Annotated[str, typer.Option(help="Address for --foxglove.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port for --foxglove.")] = 8765,
     allow_origin: Annotated[
-        list[str] | None, typer.Option(help="Page that may connect to --foxglove, next to the app.")
+        list[str] | None, typer.Option(help="Web page that may connect to --foxglove, beside the app; repeatable.")
     ] = None,
-    pace: Annotated[float, typer.Option(min=0.01, max=1000, help="Playback speed of a recording.")] = 1.0,
+    pace: Annotated[
+        float, typer.Option(min=0.01, max=1000, help="Playback speed of a recording; 2: twice as fast.")
+    ] = 1.0,
     occupancy: Occupancy = True,
     as_json: Json = False,
 ) -> None:

@@ -21,6 +21,7 @@ app = typer.Typer(
     epilog="The folder comes first: roadbed map DIR export --help shows the options of export.",
 )
 Products = Annotated[str | None, typer.Option(help="Some of geotiff,laz,nav2,ply,picture; all by default.")]
+Corner = Annotated[float, typer.Argument(help="m, in the frame of the map.")]
 NewMap = Annotated[Path, typer.Option("--output", "-o", help="Folder of the new map.")]
 
 
@@ -67,15 +68,18 @@ def merge(
 @app.command()
 def crop(
     context: typer.Context,
-    x_min: float,
-    x_max: float,
-    y_min: float,
-    y_max: float,
+    x_min: Corner,
+    x_max: Corner,
+    y_min: Corner,
+    y_max: Corner,
     output: NewMap,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Cut out a rectangle. Metres in the map's frame; write -- before negative numbers."""
+    """Cut out a rectangle.
+
+    Write -- before negative numbers: crop -o OUT -- -20 20 -20 20.
+    """
     from roadbed.mapping.merge import crop_map, new_map_folder
 
     stored = _open(context)
@@ -93,7 +97,7 @@ def export(
         tuple[float, float, float],
         typer.Option(metavar="EASTING NORTHING HEIGHT", help="Position of the map's origin, m; x points east."),
     ] = (0.0, 0.0, 0.0),
-    epsg: Annotated[int | None, typer.Option(help="Coordinate system of --origin, e.g. 32632.")] = None,
+    epsg: Annotated[int | None, typer.Option(help="EPSG code of the coordinates in --origin, e.g. 32632.")] = None,
     config: Annotated[
         Path | None, typer.Option("--config", "-c", help="YAML configuration, for traversability.")
     ] = None,
@@ -102,13 +106,13 @@ def export(
     """Export the map to files for other programs."""
     from roadbed.config import Config
     from roadbed.outputs.folder import OutputFolder
-    from roadbed.outputs.maps import Georeference, export_map
-    from roadbed.outputs.maps.export import PARTS
+    from roadbed.outputs.maps.export import PARTS, export_map
+    from roadbed.outputs.maps.geotiff import Georeference
 
     stored = _open(context)
     limits = Config.load(config).traversability.limits if config else None
     out = OutputFolder(output, PARTS, command=command_line(), inputs=[stored.folder], force=force)
-    georeference, total = Georeference(*origin, epsg), len(stored.keys)
+    georeference, total = Georeference(*origin, epsg), len(stored.ground.keys)
     names = [name for name in (products or "").replace(" ", ",").split(",") if name]
     done = export_map(stored, out, names, georeference, limits, lambda keys: progress(keys, "exporting", total))
     if as_json:
@@ -129,7 +133,7 @@ def _facts(stored: MapReader) -> dict[str, Any]:
 
     x_min, x_max, y_min, y_max = stored.extent.extent
     nodes, low, high, variance = 0, np.inf, -np.inf, 0.0
-    for key in stored.keys:
+    for key in stored.ground.keys:
         planes = stored.planes(key)
         heights = planes.elevation[planes.known]
         if heights.size:
@@ -138,15 +142,15 @@ def _facts(stored: MapReader) -> dict[str, Any]:
             variance += float(planes.variance[planes.known].sum())
     return {
         "spacing": stored.spacing,
-        "tiles": len(stored.keys),
+        "tiles": len(stored.ground.keys),
         "x": [x_min, x_max],
         "y": [y_min, y_max],
         "nodes": nodes,
         "square_metres": nodes * stored.spacing**2,
         "elevation": [low, high] if nodes else None,
         "sigma": float(np.sqrt(variance / nodes)) if nodes else None,
-        "tiles_of_points": len(stored.point_keys),
-        "tiles_of_cells": len(stored.cell_keys),
+        "tiles_of_points": len(stored.points.keys),
+        "tiles_of_cells": len(stored.cells.keys),
         "damaged": list(stored.damaged),
     }
 

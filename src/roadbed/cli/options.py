@@ -6,7 +6,6 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from enum import StrEnum
 from inspect import Parameter, Signature, signature
@@ -31,16 +30,16 @@ MethodName = StrEnum("MethodName", ["stcrf", "variance"])
 Output = Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")]
 Force = Annotated[bool, typer.Option("--force", help="Replace earlier results.")]
 Frames = Annotated[int | None, typer.Option(min=1, help="Stop after this many scans.")]
-ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration.")]
-Preset = Annotated[PresetName | None, typer.Option(help="A preset in place of --config.")]
+ConfigFile = Annotated[Path | None, typer.Option("--config", "-c", help="YAML configuration; see roadbed config show.")]
+Preset = Annotated[PresetName | None, typer.Option(help="Built-in configuration, in place of --config.")]
 Backend = Annotated[BackendName | None, typer.Option(help="Where to compute; overrides the configuration.")]
-Device = Annotated[str | None, typer.Option(help="Accelerator: its index or a part of its name.")]
+Device = Annotated[str | None, typer.Option(help="Accelerator: index or part of its name; see roadbed info.")]
 Layers = Annotated[bool, typer.Option(help="Write labels and layers of every frame.")]
 Kind = Annotated[
-    str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if the path does not show it.")
+    str | None, typer.Option("--source", metavar="NAME", help="Kind of source, if unclear; see roadbed info.")
 ]
-FrameIndex = Annotated[int, typer.Option(help="Index of the scan in a sequence.")]
-Occupancy = Annotated[bool, typer.Option(help="Run the occupancy filter.")]
+FrameIndex = Annotated[int, typer.Option(help="Which scan of a sequence, from 0.")]
+Occupancy = Annotated[bool, typer.Option(help="Also estimate occupancy and moving objects.")]
 
 
 def load_settings(
@@ -65,12 +64,12 @@ class Processing:
 
     mounting: Annotated[
         tuple[float, float, float, float, float, float] | None,
-        typer.Option(metavar="X Y Z ROLL PITCH YAW", help="Sensor pose on the road: m, degrees, pitch down positive."),
+        typer.Option(metavar="X Y Z ROLL PITCH YAW", help="Sensor over the road: m, degrees; positive pitch is down."),
     ] = None
     height: Annotated[float | None, typer.Option(help="Sensor height, m; tilt is still estimated.")] = None
     config: ConfigFile = None
     preset: Preset = None
-    method: Annotated[MethodName | None, typer.Option(help="Ground method; overrides the configuration.")] = None
+    method: Annotated[MethodName | None, typer.Option(help="Ground: surface over time, or variance per cell.")] = None
     backend: Backend = None
     device: Device = None
 
@@ -93,7 +92,10 @@ class Perception(Processing):
     stride: Annotated[int, typer.Option(min=1, help="Use every STRIDE-th scan.")] = 1
     odometry: Annotated[
         str | None,
-        typer.Option(metavar="kiss-icp|FILE|TOPIC|none", help="Poses: estimated, TUM or KITTI file, bag topic."),
+        typer.Option(
+            metavar="kiss-icp|FILE|TOPIC|none",
+            help="Poses: estimated, TUM or KITTI file, bag topic; else the source's.",
+        ),
     ] = None
     deskew: Annotated[bool, typer.Option(help="Remove motion distortion where point times are known.")] = True
 
@@ -144,8 +146,10 @@ def prepare(source: str, settings: Config, *, occupancy: bool = True) -> None:
     parts += ["occupancy"] if occupancy else []
     missing = cold(parts)
     if len(missing) > 1:  # the command compiles a single part by itself
-        with suppress(RoadbedError, OSError):  # and all of them where no process can be started
+        try:
             warm_up(missing)
+        except (RoadbedError, OSError) as error:  # of a job, or no process can be started
+            print(f"roadbed: {error}; kernels are compiled when they are used", file=sys.stderr, flush=True)
 
 
 def expand_options(command: Callable[..., None], without: Collection[str] = ()) -> Callable[..., None]:

@@ -22,12 +22,12 @@ class NodeRequest(Processing):
 
     clouds: Annotated[list[str], typer.Argument(help="Topics of sensor_msgs/PointCloud2, one per sensor.")]
     odometry: Annotated[
-        str | None, typer.Option(help="Topic of nav_msgs/Odometry; without or empty: TF from --world to --vehicle.")
+        str | None, typer.Option(help="Topic of nav_msgs/Odometry; without it or empty: TF from --world to --vehicle.")
     ] = None
     world: Annotated[str, typer.Option(help="Fixed frame of the odometry.")] = "odom"
     vehicle: Annotated[str, typer.Option(help="Frame of the vehicle.")] = "base_link"
     on_road: Annotated[
-        bool, typer.Option("--on-road", help="The vehicle frame is at road level: TF gives the mountings.")
+        bool, typer.Option("--on-road", help="The vehicle frame lies on the road, so that TF gives sensor heights.")
     ] = False
     prefix: Annotated[str, typer.Option(help="Prefix of the published topics.")] = "/roadbed"
     occupancy: Occupancy = True

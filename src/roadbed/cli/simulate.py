@@ -14,13 +14,15 @@ from roadbed.simulate.scenes import SCENES
 
 
 def simulate(
-    scene: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENES)}; options after ?.")],
+    scene: Annotated[str, typer.Argument(help=f"One of {', '.join(SCENES)}; options follow ?, as in city?density=2.")],
     output: Output = Path("simulated"),
     force: Force = False,
-    frames: Annotated[int | None, typer.Option(help="Number of scans (100).")] = None,
-    sensor: Annotated[str | None, typer.Option(help="Name of a sensor or a YAML file (hdl64e).")] = None,
-    seed: Annotated[int | None, typer.Option(help="Random seed (0).")] = None,
-    reach: Annotated[float, typer.Option(help="Half side of the truth layers, m.")] = 30.0,
+    frames: Annotated[int | None, typer.Option(help="Number of scans; default: 100.")] = None,
+    sensor: Annotated[
+        str | None, typer.Option(help="Sensor by name or YAML file, see docs/simulator.md; default: hdl64e.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Random seed; default: 0.")] = None,
+    reach: Annotated[float, typer.Option(help="How far truth layers reach around the vehicle, m.")] = 30.0,
     spacing: Annotated[float, typer.Option(help="Cell size of the truth layers, m.")] = 0.2,
     as_json: Json = False,
 ) -> None:

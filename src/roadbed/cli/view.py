@@ -27,7 +27,7 @@ def view(
     host: Annotated[str, typer.Option(help="Address to serve on; 0.0.0.0: all interfaces.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to serve on; 0: any free one.")] = 8080,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="Another host name of the page, e.g. of a proxy; repeatable.")
+        list[str] | None, typer.Option(help="Another host name that serves the page, e.g. a proxy; repeatable.")
     ] = None,
     save_as: Annotated[
         Path | None, typer.Option(help="File for 'Save configuration'; roadbed.yaml by default.")

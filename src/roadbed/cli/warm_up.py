@@ -17,7 +17,7 @@ def warm_up(
     processes: Annotated[int | None, typer.Option(min=1, help="Parallel processes; one per core by default.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compile all kernels for this machine, once."""
+    """Compile all kernels now, not at their first use."""
     from roadbed.kernels.cache import folder
     from roadbed.warm_up.processes import JOBS
     from roadbed.warm_up.processes import warm_up as compile_all

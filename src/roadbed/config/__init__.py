@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 import yaml
 from pydantic import Field
@@ -13,7 +13,6 @@ from roadbed.config.base import Stage, merged
 from roadbed.config.ground import GroundConfig
 from roadbed.config.occupancy import OccupancyConfig
 from roadbed.config.presets import PRESETS
-from roadbed.config.removed import REMOVED
 from roadbed.config.report import from_report, is_report
 from roadbed.config.shared import LiveConfig, TimelineConfig, TraversabilityConfig, VehicleConfig
 from roadbed.config.text import load_text, parse_yaml
@@ -23,8 +22,6 @@ from roadbed.io.atomic import write_file
 
 class Config(Stage):
     """All parameters of a run. `Config()` is the default for every sensor."""
-
-    removed: ClassVar[dict[str, str]] = REMOVED
 
     backend: Literal["cpu", "opencl", "cuda", "auto"] = Field("cpu", description="what computes")
     device: str | None = Field(None, description="accelerator: its index or a part of its name; None: the best one")

@@ -2,7 +2,7 @@
 """The base of every configuration model; a wrong value is explained in one line."""
 
 import difflib
-from typing import Any, ClassVar, get_args
+from typing import Any, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.fields import FieldInfo
@@ -16,7 +16,6 @@ class Stage(BaseModel):
     """The parameters of one stage: immutable, complete with defaults, and closed to unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, allow_inf_nan=False)
-    removed: ClassVar[dict[str, str]] = {}  # dotted key below this stage that no longer exists: the reason
 
     @classmethod
     def parse(cls, values: Any, origin: str = "configuration"):
@@ -57,28 +56,16 @@ def _explain(model: type[Stage], item: Any) -> str:
     name = ".".join(path)
     found = item.get("input")
     if item["type"] == "extra_forbidden":
-        if removed := _removed(model.removed, name, found):
-            return removed
         stage = _stage_at(model, path[:-1])
         valid = [] if stage is None else list(stage.model_fields)
         nearest = difflib.get_close_matches(path[-1], valid, n=1, cutoff=0.0)
         hint = f", did you mean {nearest[0]}?" if nearest else ""
         return f"unknown parameter {name}{hint}"
-    if item["type"] == "literal_error" and (reason := model.removed.get(f"{'.'.join(path[:-1])}.{found}")):
-        return f"{name} = {found!r}: {reason}"
     message = item["msg"].removeprefix("Value error, ")
     message = message[0].lower() + message[1:]
     if item["type"] == "value_error" or isinstance(found, dict):
         return f"{name}: {message}" if name else message
     return f"{name} = {found!r}: {message}"
-
-
-def _removed(removed: dict[str, str], name: str, found: Any) -> str:
-    """The message for a removed key, or for the removed keys of a removed stage; empty if it never existed."""
-    given = [f"{name}.{key}" for key in found] if isinstance(found, dict) else []
-    below = [key for key in removed if key.startswith(f"{name}.")]
-    keys = [name] if name in removed else [key for key in given if key in removed] or below[:1]
-    return "; ".join(f"{key}: {removed[key]}" for key in keys)
 
 
 def _stage_at(model: type[Stage], path: list[str]) -> type[Stage] | None:

@@ -61,11 +61,9 @@ def foreign_errors(path: str | Path, what: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error
     except BaseException as error:
-        # Rust panics are BaseExceptions; KeyboardInterrupt passes.
-        if type(error).__name__ != "PanicException":
+        # SystemExit and panics of Rust are no Exceptions; KeyboardInterrupt passes.
+        if not isinstance(error, Exception | SystemExit) and type(error).__name__ != "PanicException":
             raise
         raise InputError(f"{path}: not a readable {what} ({_one_line(error)})") from error
 

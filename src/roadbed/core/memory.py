@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Free memory, an error for sizes that do not fit, before anything is allocated, and loading without collection."""
+"""Free memory, an error for sizes that do not fit into it, and loading without garbage collection."""
 
 import gc
 import os
@@ -30,9 +30,9 @@ def check_memory(what: str, needed: int) -> None:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Loads modules and kernels: garbage collection waits, and then takes all objects for old, without a look at them.
+    """No garbage collection while modules and kernels are loaded; after it all objects count as old ones.
 
-    They live as long as the process. To look through them, generation by generation, takes a tenth of its first result.
+    They live as long as the process, and tracing them in each generation would delay its first result by a tenth.
     """
     if not gc.isenabled() or gc.get_freeze_count():  # the caller has decided on collection, or another thread loads
         yield

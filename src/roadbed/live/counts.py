@@ -61,7 +61,7 @@ class Tally:
         counts = self._counts.setdefault(sensor, {})
         counts[what] = counts.get(what, 0) + 1
 
-    def took(self, latency: Mapping[str, float], end: float) -> None:
+    def processed_in(self, latency: Mapping[str, float], end: float) -> None:
         self._ends.append(end)
         for stage, seconds in latency.items():
             self._latencies.setdefault(stage, deque(maxlen=_LATENCIES_KEPT)).append(seconds)

@@ -11,7 +11,7 @@ from roadbed.sources.poses import Trajectory
 
 
 @dataclass(frozen=True)
-class Found:
+class PoseLookup:
     """The pose at a time, or why there is none; `may_come`: a later pose may still provide it."""
 
     pose: Pose | None
@@ -39,10 +39,10 @@ class PoseBuffer:
         del self._entries[: bisect_left(self._entries, oldest, key=lambda entry: entry[0])]
         return note
 
-    def at(self, time: float) -> Found:
+    def at(self, time: float) -> PoseLookup:
         """Interpolate between neighbours, or extrapolate a little beyond the newest pose."""
         if not self._entries:
-            return Found(None, True, "no pose received yet")
+            return PoseLookup(None, True, "no pose received yet")
         first, newest = self._entries[0][0], self._entries[-1][0]
         near = bisect_left(self._entries, time, key=lambda entry: entry[0])
         some = {entry[0]: entry[2] for entry in self._entries[max(near - 2, 0) : near + 2]}
@@ -50,8 +50,8 @@ class PoseBuffer:
         beyond = time - newest
         if beyond > 0:
             note = f"the newest pose is {beyond:.3f} s older than the scan"
-            return Found(pose, True, f"{note}: extrapolated" if pose else note)
+            return PoseLookup(pose, True, f"{note}: extrapolated" if pose else note)
         if pose is None:
             gap = "poses around the scan are too far apart" if time >= first else "the oldest pose is younger"
-            return Found(None, False, gap)
-        return Found(pose)
+            return PoseLookup(None, False, gap)
+        return PoseLookup(pose)

@@ -12,7 +12,7 @@ _SAME_RECORDING_S = 5.0  # a larger time difference means another recording: ord
 
 
 @dataclass(frozen=True, eq=False)
-class Waiting:
+class WaitingScan:
     """A scan with its payload and time of arrival (monotonic clock, s)."""
 
     scan: Scan
@@ -25,7 +25,7 @@ class SensorQueues:
 
     def __init__(self, length: int) -> None:
         self._length = length
-        self._queues: dict[str, deque[Waiting]] = {}
+        self._queues: dict[str, deque[WaitingScan]] = {}
         self._turns: dict[str, int] = {}  # when each sensor was last served
 
     def __len__(self) -> int:
@@ -34,14 +34,14 @@ class SensorQueues:
     def is_full(self, sensor: str) -> bool:
         return len(self._queues.get(sensor, ())) >= self._length
 
-    def add(self, entry: Waiting) -> Waiting | None:
+    def add(self, entry: WaitingScan) -> WaitingScan | None:
         """Add a scan; returns the oldest one of its sensor if it was dropped."""
         queue = self._queues.setdefault(entry.scan.sensor, deque())
         pushed_out = queue.popleft() if len(queue) >= self._length else None
         queue.append(entry)
         return pushed_out
 
-    def next(self) -> Waiting | None:
+    def next(self) -> WaitingScan | None:
         """The earliest scan by measurement time at the head of a queue; scans without time in order of arrival.
 
         Of simultaneous scans, that of the sensor served least recently, so that under overload all sensors lose alike.
@@ -58,7 +58,7 @@ class SensorQueues:
         ]
         return min(close, key=lambda e: (e.scan.time, self._turns.get(e.scan.sensor, 0), e.arrived))
 
-    def take(self, entry: Waiting) -> bool:
+    def take(self, entry: WaitingScan) -> bool:
         """Remove the head of a queue; False if it was dropped meanwhile."""
         queue = self._queues.get(entry.scan.sensor)
         if not queue or queue[0] is not entry:
@@ -67,7 +67,7 @@ class SensorQueues:
         self._turns[entry.scan.sensor] = max(self._turns.values(), default=0) + 1
         return True
 
-    def clear(self) -> Iterator[Waiting]:
+    def clear(self) -> Iterator[WaitingScan]:
         for queue in self._queues.values():
             while queue:
                 yield queue.popleft()

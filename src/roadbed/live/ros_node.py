@@ -15,9 +15,10 @@ from roadbed.core.geometry import Pose
 from roadbed.live.counts import Statistics
 from roadbed.live.stream import LiveResult, Stream
 from roadbed.outputs.ros_messages.results import GROUND_TOPICS, OCCUPANCY_TOPICS, TOPICS, FrameNames, ResultMessages
-from roadbed.outputs.ros_messages.store import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.sources.bags.scan_messages import scan_of_message
 from roadbed.sources.bags.transforms import TransformGraph, frame_name, message_pose, stamp_seconds
+from roadbed.sources.bags.type_names import CLOUD, DIAGNOSTICS, ODOMETRY, TRANSFORMS
 
 STRING = "std_msgs/msg/String"
 _REPORT_S = 1.0  # between two messages on /diagnostics

@@ -90,24 +90,24 @@ def crop_map(
     def inside(px: Float64, py: Float64) -> NDArray[np.bool_]:
         return (px >= x[0]) & (px < x[1]) & (py >= y[0]) & (py < y[1])
 
-    kept = [key for key in stored.keys if (stored.planes(key).known & inside(*stored.grid(key).mesh())).any()]
+    kept = [key for key in stored.ground.keys if (stored.planes(key).known & inside(*stored.grid(key).mesh())).any()]
     if not kept:
         raise InputError(f"{stored.folder}: nothing is known within x {x[0]:g}..{x[1]:g}, y {y[0]:g}..{y[1]:g}")
     folder = make_folder()
     tiles = MapTiles(folder, 1, 1)
     for key in kept:
-        tile = stored.ground(key)
+        tile = stored.ground.get(key)
         if tile is not None:
             tile.information[:, ~inside(*stored.grid(key).mesh())] = 0
             _keep(tiles.ground, key, tile)
-    for key, cloud in stored.point_tiles():
+    for key, cloud in stored.points:
         corner = SIDE * stored.spacing * np.array([key[1], key[0]])
         part = cloud.only(lambda position, corner=corner: inside(*(position[:, :2] + corner).T))  # type: ignore[misc]
         if len(part.voxel):
             _keep(tiles.points, key, part)
     if stored.layers is not None:
         spacing = stored.layers.cell
-        for key, grid in stored.cell_tiles():
+        for key, grid in stored.cells:
             column, row = np.meshgrid(np.arange(CELLS) + 0.5, np.arange(CELLS) + 0.5)
             outside = ~inside((column + key[1] * CELLS) * spacing, (row + key[0] * CELLS) * spacing)
             grid.occupied[outside], grid.free[outside] = 0, 0
@@ -135,12 +135,12 @@ class _Sums:
 
     def add(self, stored: MapReader, scale: float) -> None:
         """Add a map in the same frame, tile by tile."""
-        for key, tile in stored.ground_tiles():
+        for key, tile in stored.ground:
             target = self.tiles.ground.writable(key, partial(GroundTile.empty, tile.base))
             target.information += np.float32(scale) * tile.over(target.base)
-        for key, cloud in stored.point_tiles():
+        for key, cloud in stored.points:
             self.tiles.points.writable(key, PointTile).add_rows(*cloud.rows())
-        for key, grid in stored.cell_tiles():
+        for key, grid in stored.cells:
             self.tiles.cells.writable(key, OccupancyTile.empty).add(grid)
 
     def add_moved(self, stored: MapReader, T_to_from: Pose, scale: float) -> None:
@@ -151,15 +151,15 @@ class _Sums:
                 f"{stored.folder}: its level plane is tilted by {np.degrees(np.arccos(up[2])):.1f} degrees "
                 f"against the first map's, expected at most {np.degrees(_LARGEST_TILT):.1f}"
             )
-        for key, tile in stored.ground_tiles():
+        for key, tile in stored.ground:
             self._add_moved_ground(stored, key, tile, T_to_from, scale)
-        for key, cloud in stored.point_tiles():
+        for key, cloud in stored.points:
             corner = SIDE * stored.spacing * np.array([key[1], key[0], 0.0])
             for kind in (GROUND, OBSTACLE):
                 position, intensity, count = cloud.means(kind)
                 moved = T_to_from @ (position + corner)
                 add_points(self.tiles.points, SIDE * self.spacing, moved, intensity, kind, self.voxel, count)
-        for key, grid in stored.cell_tiles():
+        for key, grid in stored.cells:
             self._add_moved_cells(key, grid, T_to_from)
 
     def _add_moved_ground(self, stored: MapReader, key: Key, tile: GroundTile, T_to_from: Pose, scale: float) -> None:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Generic
 
 import numpy as np
 
@@ -13,10 +14,43 @@ from roadbed.mapping.consistency import consistent_planes
 from roadbed.mapping.index import MapIndex
 from roadbed.mapping.information import Planes, planes_of
 from roadbed.mapping.layers import LayersIndex
-from roadbed.mapping.tiles import GROUND, KNOWN, GroundTile, MapTiles, OccupancyTile, PointTile
+from roadbed.mapping.tiles import GROUND, KNOWN, MapTiles
 
 _MOST_IN_MEMORY = 256  # tiles: three rows of a map five kilometres wide, so that neighbours are read once
 _MARGIN = 16  # nodes to each side for the consistency check: a small component is rarely longer
+
+
+class StoredTiles(Generic[T]):
+    """The tiles of one kind; iterating gives the readable ones with their keys."""
+
+    def __init__(self, tiles: TileCache[T], damaged: list[str]) -> None:
+        self._tiles, self._damaged, self.keys = tiles, damaged, tiles.keys()
+
+    def get(self, key: Key) -> T | None:
+        """The tile, None where there is none or it is damaged."""
+        try:
+            return self._tiles.get(key)
+        except InputError as error:
+            if str(error) not in self._damaged:
+                self._damaged.append(str(error))
+            return None
+        finally:
+            self._tiles.trim()
+
+    def __iter__(self) -> Iterator[tuple[Key, T]]:
+        for key in self.keys:
+            tile = self.get(key)
+            if tile is not None:
+                yield key, tile
+
+    @property
+    def block(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """First and last row and column; a map without such tiles is an error."""
+        if not self.keys:
+            found = f"{self._tiles.folder}: found no tiles, expected at least one"
+            raise InputError(f"{found}: was there odometry, and the method stcrf?")
+        rows, columns = zip(*self.keys)
+        return (min(rows), max(rows)), (min(columns), max(columns))
 
 
 class MapReader:
@@ -27,32 +61,14 @@ class MapReader:
         self.index = MapIndex.of(self.folder)
         self.layers = LayersIndex.read(self.folder)
         self.damaged: list[str] = []
-        self._tiles = tiles = MapTiles(self.folder, _MOST_IN_MEMORY, others=1)
-        self.keys, self.point_keys, self.cell_keys = tiles.ground.keys(), tiles.points.keys(), tiles.cells.keys()
+        tiles = MapTiles(self.folder, _MOST_IN_MEMORY, others=1)
+        self.ground = StoredTiles(tiles.ground, self.damaged)
+        self.points = StoredTiles(tiles.points, self.damaged)
+        self.cells = StoredTiles(tiles.cells, self.damaged)
 
     @property
     def spacing(self) -> float:
         return self.index.spacing
-
-    def ground(self, key: Key) -> GroundTile | None:
-        """The tile, None where there is none or it is damaged."""
-        return self._read(self._tiles.ground, key)
-
-    def points(self, key: Key) -> PointTile | None:
-        return self._read(self._tiles.points, key)
-
-    def cells(self, key: Key) -> OccupancyTile | None:
-        return self._read(self._tiles.cells, key)
-
-    def ground_tiles(self) -> Iterator[tuple[Key, GroundTile]]:
-        """Every readable tile with its key."""
-        return self._readable(self._tiles.ground, self.keys)
-
-    def point_tiles(self) -> Iterator[tuple[Key, PointTile]]:
-        return self._readable(self._tiles.points, self.point_keys)
-
-    def cell_tiles(self) -> Iterator[tuple[Key, OccupancyTile]]:
-        return self._readable(self._tiles.cells, self.cell_keys)
 
     def planes(self, key: Key, border: int = 0) -> Planes:
         """The surface of a tile and `border` nodes of its neighbours on each side, after the consistency check."""
@@ -62,13 +78,13 @@ class MapReader:
 
     def _planes(self, key: Key, border: int) -> Planes:
         """The same without the consistency check."""
-        own = self.ground(key)
+        own = self.ground.get(key)
         size = SIDE + 2 * border
         information: Float32 = np.zeros((9, size, size), np.float32)
         base = 0.0 if own is None else own.base
         for down in (-1, 0, 1):
             for right in (-1, 0, 1):
-                tile = own if down == right == 0 else self.ground((key[0] + down, key[1] + right))
+                tile = own if down == right == 0 else self.ground.get((key[0] + down, key[1] + right))
                 if tile is not None:
                     rows, columns = _part(down, border), _part(right, border)
                     information[:, rows[0], columns[0]] = tile.over(base)[:, rows[1], columns[1]]
@@ -78,7 +94,7 @@ class MapReader:
     def count(self, key: Key) -> Float64:
         """(64, 64) returns from the ground per node; NaN where there are none."""
         counts = np.zeros(SIDE * SIDE)
-        tile = self.points(key) if key in self.point_keys else None
+        tile = self.points.get(key)
         if tile is not None:
             position, _, count = tile.means(GROUND)
             column, row = np.clip((position[:, :2] / self.spacing).astype(np.int64), 0, SIDE - 1).T
@@ -96,37 +112,9 @@ class MapReader:
         return Grid(x0, y0, self.spacing, across, along)
 
     @property
-    def block(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """First and last row and column of tiles."""
-        return block_of(self.keys, self.folder)
-
-    @property
     def extent(self) -> Grid:
-        return self.grid_of(*self.block)
-
-    def _readable(self, tiles: TileCache[T], keys: list[Key]) -> Iterator[tuple[Key, T]]:
-        for key in keys:
-            tile = self._read(tiles, key)
-            if tile is not None:
-                yield key, tile
-
-    def _read(self, tiles: TileCache[T], key: Key) -> T | None:
-        try:
-            return tiles.get(key)
-        except InputError as error:
-            if str(error) not in self.damaged:
-                self.damaged.append(str(error))
-            return None
-        finally:
-            tiles.trim()
-
-
-def block_of(keys: list[Key], folder: Path) -> tuple[tuple[int, int], tuple[int, int]]:
-    """First and last row and column of tiles; an empty map is an error."""
-    if not keys:
-        raise InputError(f"{folder}: found no tiles, expected at least one: was there odometry, and the method stcrf?")
-    rows, columns = zip(*keys)
-    return (min(rows), max(rows)), (min(columns), max(columns))
+        """The nodes of all ground tiles and of those between them."""
+        return self.grid_of(*self.ground.block)
 
 
 def _part(side: int, border: int) -> tuple[slice, slice]:

@@ -6,7 +6,7 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
@@ -221,7 +221,7 @@ def write_bag(path: Path, source: Any, results: Iterable[Result], force: bool = 
         return count, bag.left_out
 
 
-class Recorder:
+class Recorder(Closing):
     """Records the scans of a live source into a bag while they are iterated. A context manager."""
 
     def __init__(self, source: Any, path: Path, *, force: bool = False) -> None:
@@ -245,9 +245,6 @@ class Recorder:
 
     def close(self) -> None:
         self._source.close()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Keep what was recorded, whatever ended it; an empty bag is not written."""

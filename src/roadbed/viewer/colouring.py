@@ -33,7 +33,7 @@ def patches(entries: Iterable[tuple[str, str]]) -> str:
 SURFACE_KEY = patches([("elevation, the fainter the less certain", palette.SURFACE)])
 GRID_KEY = patches(palette.CELLS)
 MOTION_KEY = patches([("arrow: one second of travel, box: number and speed", palette.VEHICLE)])
-WAYS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
+COLOURINGS = ("label", "probability", "height above ground", "ring", "intensity", "truth")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,14 +44,14 @@ class Coloured:
     key: str
 
 
-def ways_for(scan: Scan) -> tuple[str, ...]:
+def colourings_of(scan: Scan) -> tuple[str, ...]:
     """The colourings that this scan has data for."""
     missing = {
         name
         for name, values in (("ring", scan.ring), ("intensity", scan.intensity), ("truth", scan.classes))
         if values is None
     }
-    return tuple(way for way in WAYS if way not in missing)
+    return tuple(way for way in COLOURINGS if way not in missing)
 
 
 def coloured(way: str, scan: Scan, ground: GroundFrame) -> Coloured:

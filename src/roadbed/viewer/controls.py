@@ -4,7 +4,7 @@
 from html import escape
 from typing import Any
 
-from roadbed.viewer.colouring import WAYS, box, warning, ways_for
+from roadbed.viewer.colouring import COLOURINGS, box, colourings_of, warning
 from roadbed.viewer.picking import describe, nearest_to_ray
 from roadbed.viewer.player import Player
 from roadbed.viewer.runner import LONG_PAST, Shown
@@ -34,7 +34,7 @@ class Controls:
             self._frame = gui.add_slider("Frame", min=0, max=1, step=1, initial_value=0)
             self._speed = gui.add_dropdown("Speed", _SPEEDS, initial_value="1x")
         with gui.add_folder("Show"):
-            self._colour = gui.add_dropdown("Colour by", WAYS, initial_value="label")
+            self._colour = gui.add_dropdown("Colour by", COLOURINGS, initial_value="label")
             self._point_size = gui.add_slider("Point size", min=0.02, max=0.4, step=0.01, initial_value=0.08)
             self._switches = {
                 name: gui.add_checkbox(text, initial_value=on)
@@ -79,7 +79,7 @@ class Controls:
     def show(self, shown: Shown) -> None:
         """Update the panel after a frame has been drawn."""
         self._frame.value = shown.index
-        ways = ways_for(shown.result.scan)
+        ways = colourings_of(shown.result.scan)
         if tuple(self._colour.options) != ways:
             self._colour.options = ways
         self._legend.content = box(self._scene.legend())

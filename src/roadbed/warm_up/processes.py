@@ -16,6 +16,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 
@@ -54,8 +55,10 @@ def warm_up(jobs: Iterable[str] = tuple(JOBS), processes: int | None = None) -> 
     begin, end = progress.expect_elsewhere(kernels)
     queue, workers = deque(waiting), min(len(waiting), processes or len(os.sched_getaffinity(0)))
     with ThreadPoolExecutor(max(workers, 1)) as pool:
-        for finished in [pool.submit(_work, queue, begin, end) for _ in range(workers)]:
-            finished.result()
+        ended = [pool.submit(_work, queue, begin, end) for _ in range(workers)]
+        failures = [str(error) for process in ended if (error := process.exception())]
+    if failures:
+        raise RoadbedError("; ".join(failures))
     for stage in {progress.stage_of(kernel) for kernel in kernels}:
         progress.ready(stage)
     return len(kernels)
@@ -113,7 +116,8 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
         assert process.stdout is not None
         while queue:
             name = queue.popleft()
-            print(name, file=process.stdin, flush=True)
+            with suppress(BrokenPipeError):  # the process has ended: so has its output, which tells
+                os.write(process.stdin.fileno(), f"{name}\n".encode())
             for line in process.stdout:
                 if line.startswith(_BEGIN):
                     begin(line.removeprefix(_BEGIN).strip())
@@ -123,8 +127,8 @@ def _work(queue: deque[str], begin: Callable[[str], None], end: Callable[[str], 
                     break
             else:  # the process has ended before the job was done
                 errors.seek(0)
-                last = (errors.read().strip().splitlines() or ["no reason given"])[-1]
-                raise RoadbedError(f"warm-up of {name} failed: {last}")
+                lines = errors.read().strip().splitlines() or [f"its process ended with status {process.wait()}"]
+                raise RoadbedError(f"warm-up of {name} failed: {lines[-1]}")
         process.stdin.close()
 
 

@@ -21,7 +21,7 @@ from roadbed.ground.variance.variance_cpu import (
     PHASES,
     SORT_PHASES,
     GridRules,
-    Room,
+    SortBuffers,
     classify,
     sort_heights,
 )
@@ -30,8 +30,8 @@ from roadbed.kernels.progress import announce
 
 F = np.float32
 _BYTES_PER_CELL = 60  # counts per thread, and the layers of a frame where they are read
-_TOGETHER = {"classify": (DESCRIBE, PHASES)}  # phases of one call, which wakes the other threads once
-_APART = {"describe": (DESCRIBE, CLASSIFY), "classify": (CLASSIFY, LABEL), "label_points": (LABEL, PHASES)}
+_ONE_CALL = {"classify": (DESCRIBE, PHASES)}  # phases of one call, which wakes the other threads once
+_CALL_PER_STEP = {"describe": (DESCRIBE, CLASSIFY), "classify": (CLASSIFY, LABEL), "label_points": (LABEL, PHASES)}
 _FEW_POINTS = 8192  # below, waking a second thread takes longer than it saves
 
 
@@ -52,11 +52,11 @@ class VarianceCpu:
             F(config.min_variance_threshold),
             F(config.height_threshold.ground),
         )
-        self._room = self._make_room(0)
+        self._buffers = self._new_buffers(0)
 
-    def _make_room(self, points: int) -> Room:
+    def _new_buffers(self, points: int) -> SortBuffers:
         slices, cells = thread_count(), self.grid.size
-        return Room(
+        return SortBuffers(
             count=np.zeros((slices, cells), np.int32),
             touched=np.empty((slices, points), np.int32),
             touched_count=np.zeros(slices, np.int32),
@@ -69,26 +69,26 @@ class VarianceCpu:
             occupied_count=np.zeros(1, np.int32),
         )
 
-    def frame(self, points: Any, steps: Mapping[str, tuple[int, int]] = _TOGETHER) -> FrameOutput:
+    def frame(self, points: Any, steps: Mapping[str, tuple[int, int]] = _ONE_CALL) -> FrameOutput:
         points = to_host(points)
         count, timings = len(points), dict[str, float]()
-        if count > len(self._room.place):
-            self._room = self._make_room(count + count // 4)
-        room, alone = self._room, count < _FEW_POINTS
+        if count > len(self._buffers.place):
+            self._buffers = self._new_buffers(count + count // 4)
+        buffers, single_thread = self._buffers, count < _FEW_POINTS
         with timed(timings, "sort"):
-            parallel_region(sort_heights, SORT_PHASES, points, self._rules, room, single_thread=alone)
-        occupied = int(room.occupied_count[0])
-        cell, counts = room.occupied[:occupied].copy(), np.empty(occupied, np.int32)
+            parallel_region(sort_heights, SORT_PHASES, points, self._rules, buffers, single_thread=single_thread)
+        occupied = int(buffers.occupied_count[0])
+        cell, counts = buffers.occupied[:occupied].copy(), np.empty(occupied, np.int32)
         mean, variance, lowest, highest = np.empty((4, occupied), F)
         is_ground = np.empty(occupied, np.bool_)
         cells = partial(OccupiedCells, cell, counts, mean, variance, lowest, highest, is_ground)
         labels = np.empty(count, np.uint8), np.empty(count, F), np.empty(count, F)
-        given = points, room, self._rules, cells(), labels
+        given = points, buffers, self._rules, cells(), labels
         for name, (begin, end) in steps.items():
             with timed(timings, name):
-                parallel_region(classify, PHASES, begin, end, *given, single_thread=alone)
+                parallel_region(classify, PHASES, begin, end, *given, single_thread=single_thread)
         return FrameOutput(*labels, timings=timings, cells=VarianceCells(self.grid, cells))
 
     def profile(self, points: Any) -> dict[str, float]:
         """Seconds of the report's four steps: assigning points to cells, statistics, ground cells, labels."""
-        return self.frame(points, _APART).timings
+        return self.frame(points, _CALL_PER_STEP).timings

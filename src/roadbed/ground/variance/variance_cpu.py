@@ -24,7 +24,7 @@ class GridRules(NamedTuple):
     tolerance: np.float32
 
 
-class Room(NamedTuple):
+class SortBuffers(NamedTuple):
     """Memory of the sort. What a frame has written per cell is cleared by the next one: cost follows the points."""
 
     count: np.ndarray  # (slices, cells) points of each slice in each cell, then where its next height goes
@@ -40,10 +40,10 @@ class Room(NamedTuple):
 
 
 @inner()
-def _assign(points, rules, room, s, first, last):
+def _assign(points, rules, buffers, s, first, last):
     """Write the cell of each point of a slice; -1 outside the limits, for missing returns and for NaN."""
     limits, columns, per_metre = rules.limits, rules.columns, rules.cells_per_metre
-    count, touched, place = room.count[s], room.touched[s], room.place
+    count, touched, place = buffers.count[s], buffers.touched[s], buffers.place
     found = np.int32(0)
     for i in range(first, last):
         x, y, z = points[i, 0], points[i, 1], points[i, 2]
@@ -61,32 +61,32 @@ def _assign(points, rules, room, s, first, last):
             count[c] += 1
         else:
             place[i] = -1
-    room.touched_count[s] = found
+    buffers.touched_count[s] = found
 
 
 @merged()
-def _number(room):
+def _number(buffers):
     """Number the cells with points, and turn the counts of slices into where their heights go."""
-    count, slices = room.count, room.count.shape[0]
+    count, slices = buffers.count, buffers.count.shape[0]
     found, total = np.int32(0), np.int32(0)
     for s in range(slices):
-        for k in range(room.touched_count[s]):
-            c = room.touched[s, k]
-            if room.number[c] < 0:
-                room.number[c], room.occupied[found], room.start[found] = found, c, total
+        for k in range(buffers.touched_count[s]):
+            c = buffers.touched[s, k]
+            if buffers.number[c] < 0:
+                buffers.number[c], buffers.occupied[found], buffers.start[found] = found, c, total
                 found += 1
                 for other in range(slices):
                     here = count[other, c]
                     if here > 0:  # a slice clears only the cells that it has touched
                         count[other, c] = total
                         total += here
-    room.start[found], room.occupied_count[0] = total, found
+    buffers.start[found], buffers.occupied_count[0] = total, found
 
 
 @merged()
-def _scatter(points, room, s, first, last):
+def _scatter(points, buffers, s, first, last):
     """Write the heights of a slice by cell, and the number of the cell of each point."""
-    count, z, place, number = room.count[s], room.z, room.place, room.number
+    count, z, place, number = buffers.count[s], buffers.z, buffers.place, buffers.number
     for i in range(first, last):
         c = place[i]
         if c >= 0:
@@ -96,36 +96,36 @@ def _scatter(points, room, s, first, last):
 
 
 @merged()
-def _clear(room, s, slices):
+def _clear(buffers, s, slices):
     """Forget what the last frame wrote per cell."""
-    for k in range(room.touched_count[s]):
-        room.count[s, room.touched[s, k]] = 0
-    occupied = room.occupied_count[0]
+    for k in range(buffers.touched_count[s]):
+        buffers.count[s, buffers.touched[s, k]] = 0
+    occupied = buffers.occupied_count[0]
     for k in range(s * occupied // slices, (s + 1) * occupied // slices):
-        room.number[room.occupied[k]] = -1
-        room.variance[room.occupied[k]] = F(-1)
+        buffers.number[buffers.occupied[k]] = -1
+        buffers.variance[buffers.occupied[k]] = F(-1)
 
 
 SORT_PHASES = 4
 
 
 @njit(nogil=True, cache=True)
-def sort_heights(tasks, points, rules, room):
-    """Phase 1: heights sorted by cell; `room.count` has one row per slice of the points."""
-    slices, n = room.count.shape[0], points.shape[0]
+def sort_heights(tasks, points, rules, buffers):
+    """Phase 1: heights sorted by cell; `buffers.count` has one row per slice of the points."""
+    slices, n = buffers.count.shape[0], points.shape[0]
     for phase in range(SORT_PHASES):
         parts = 1 if phase == 2 else slices
         s = first_chunk(tasks, phase)
         while s < parts:
             first, last = s * n // slices, (s + 1) * n // slices
             if phase == 0:
-                _clear(room, s, slices)
+                _clear(buffers, s, slices)
             elif phase == 1:
-                _assign(points, rules, room, s, first, last)
+                _assign(points, rules, buffers, s, first, last)
             elif phase == 2:
-                _number(room)
+                _number(buffers)
             else:
-                _scatter(points, room, s, first, last)
+                _scatter(points, buffers, s, first, last)
             s = next_chunk(tasks, phase)
         barrier(tasks, phase, parts)
 
@@ -141,12 +141,12 @@ def _shift_of(low, high, n):
 
 
 @inner()
-def _describe(room, cells, fewest, first, last):
+def _describe(buffers, cells, fewest, first, last):
     """Phase 2 for a range of cells: mean, population variance (second pass), extremes.
 
     Sums are integers of 2^-24 m, so that every backend finds the same whatever the order of the points.
     """
-    start, z = room.start, room.z
+    start, z = buffers.start, buffers.z
     for c in range(first, last):
         n = start[c + 1] - start[c]
         low = high = z[start[c]]
@@ -163,7 +163,7 @@ def _describe(room, cells, fewest, first, last):
         cells.mean[c], cells.variance[c] = F(middle) * model.METRES_PER_UNIT, F(squares) / F(n) * (unit * unit)
         cells.points[c], cells.lowest[c], cells.highest[c] = n, low, high
         if n >= fewest:
-            room.variance[cells.cell[c]] = cells.variance[c]
+            buffers.variance[cells.cell[c]] = cells.variance[c]
 
 
 @inner()
@@ -201,7 +201,7 @@ _PARTS = 64
 
 
 @njit(nogil=True, cache=True)
-def classify(tasks, begin, end, points, room, rules, cells, out):
+def classify(tasks, begin, end, points, buffers, rules, cells, out):
     """Phases `begin` to `end` of DESCRIBE, CLASSIFY, LABEL: statistics of the cells with points (`OccupiedCells`),
     which are ground, labels. `out`: label, probability and height per point.
     """
@@ -211,11 +211,11 @@ def classify(tasks, begin, end, points, room, rules, cells, out):
         while i < _PARTS:
             first, last = i * size // _PARTS, (i + 1) * size // _PARTS
             if phase == DESCRIBE:
-                _describe(room, cells, rules.fewest, first, last)
+                _describe(buffers, cells, rules.fewest, first, last)
             elif phase == CLASSIFY:
                 for c in range(first, last):
-                    cells.ground[c] = _is_ground(room.variance, cells.cell[c], rules)
+                    cells.ground[c] = _is_ground(buffers.variance, cells.cell[c], rules)
             else:
-                _label(points, room.place, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
+                _label(points, buffers.place, rules, cells, out, i * n // _PARTS, (i + 1) * n // _PARTS)
             i = next_chunk(tasks, phase)
         barrier(tasks, phase, _PARTS)

@@ -96,7 +96,7 @@ def export_map(
 def _write_layers(stored, file, georeference, limits, watch) -> int:
     """The rasters, all in one pass over the tiles; returns how many nodes are known."""
     grid = stored.extent
-    (first_row, _), (first, _) = stored.block
+    (first_row, _), (first, _) = stored.ground.block
     names = [name for name in LAYERS if name != "count" or stored.layers is not None]
     known = 0
     with ExitStack() as stack:
@@ -105,7 +105,7 @@ def _write_layers(stored, file, georeference, limits, watch) -> int:
             dtype = np.uint8 if name == "traversability-reason" else np.float32
             target = stack.enter_context(atomic_write(file(f"{name}.tif")))
             writers[name] = GeoTiffWriter(target, grid, georeference, LAYERS[name], dtype)
-        for key in watch(stored.keys):
+        for key in watch(stored.ground.keys):
             layers = _tile_layers(stored, key, limits)
             known += int(np.isfinite(layers["elevation"]).sum())
             layers["elevation"] = layers["elevation"] + georeference.height

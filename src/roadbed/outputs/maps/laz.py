@@ -8,7 +8,7 @@ import numpy as np
 from roadbed.core.errors import needs_extra
 from roadbed.io.atomic import atomic_write
 from roadbed.mapping.cache import SIDE
-from roadbed.mapping.reader import MapReader, block_of
+from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tiles import GROUND
 from roadbed.outputs.maps.geotiff import Georeference
 
@@ -21,7 +21,7 @@ def write_laz(path: Path, stored: MapReader, kind: int, georeference: Georeferen
         import laspy
 
     side = SIDE * stored.spacing
-    (first_row, _), (first, _) = block_of(stored.point_keys, stored.folder)
+    (first_row, _), (first, _) = stored.points.block
     shift = np.array([georeference.easting, georeference.northing, georeference.height])
     header = laspy.LasHeader(point_format=0, version="1.2")
     header.scales = np.full(3, 0.001)
@@ -37,10 +37,7 @@ def write_laz(path: Path, stored: MapReader, kind: int, georeference: Georeferen
             file, mode="w", header=header, do_compress=True, closefd=False, laz_backend=laspy.LazBackend.Lazrs
         ) as writer,
     ):
-        for key in stored.point_keys:
-            tile = stored.points(key)
-            if tile is None:
-                continue
+        for key, tile in stored.points:
             points, intensity, _ = tile.means(kind)
             if not len(points):
                 continue

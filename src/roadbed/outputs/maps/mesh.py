@@ -35,7 +35,7 @@ def write_ply(path: Path, stored: MapReader, georeference: Georeference) -> None
     offset = np.array([georeference.easting, georeference.northing, georeference.height])
     vertices, faces = 0, 0
     with atomic_write(path) as file, _scratch(path) as body, _scratch(path) as tail:
-        for key in stored.keys:
+        for key in stored.ground.keys:
             planes, grid = stored.planes(key, border=1), stored.grid(key)
             z, slope_x, slope_y = (layer[1:, 1:] for layer in (planes.elevation, planes.slope_x, planes.slope_y))
             used, corner = np.unique(grid_triangles(np.isfinite(z)), return_inverse=True)

@@ -9,7 +9,7 @@ import yaml
 from numpy.typing import NDArray
 
 from roadbed.io.atomic import atomic_write, write_file
-from roadbed.mapping.reader import MapReader, block_of
+from roadbed.mapping.reader import MapReader
 from roadbed.mapping.tiles import CELLS
 from roadbed.outputs.maps.geotiff import Georeference
 
@@ -21,7 +21,7 @@ def write_nav2_map(image: Path, description: Path, stored: MapReader, georeferen
     """The static world: black occupied, white free, grey unknown. The description names the image."""
     assert stored.layers is not None
     cell = stored.layers.cell
-    (first_row, last_row), (first, last) = block_of(stored.cell_keys, stored.folder)
+    (first_row, last_row), (first, last) = stored.cells.block
     with atomic_write(image) as file:
         file.write(f"P5\n{CELLS * (last - first + 1)} {CELLS * (last_row - first_row + 1)}\n255\n".encode())
         for strip in _strips(stored, range(last_row, first_row - 1, -1), range(first, last + 1)):
@@ -42,7 +42,7 @@ def _strips(stored: MapReader, rows: range, columns: range) -> Iterator[NDArray[
     for row in rows:
         strip = np.full((CELLS, CELLS * len(columns)), _GREY, np.uint8)
         for number, column in enumerate(columns):
-            tile = stored.cells((row, column)) if (row, column) in stored.cell_keys else None
+            tile = stored.cells.get((row, column))
             if tile is not None:
                 probability = tile.probability[::-1]
                 part = strip[:, number * CELLS : (number + 1) * CELLS]

@@ -30,10 +30,10 @@ def thinned_surface(stored: MapReader, most: int = _MOST_NODES) -> tuple[Grid, F
     stride = 1
     while grid.size / stride**2 > most and stride < SIDE:
         stride *= 2
-    (first_row, _), (first, _) = stored.block
+    (first_row, _), (first, _) = stored.ground.block
     surface = np.full((3, grid.rows // stride, grid.columns // stride), np.nan, np.float32)
     side = SIDE // stride
-    for key in stored.keys:
+    for key in stored.ground.keys:
         row, column = (key[0] - first_row) * side, (key[1] - first) * side
         planes = stored.planes(key)
         for layer, values in zip(surface, (planes.elevation, planes.slope_x, planes.slope_y)):

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from roadbed.core.errors import InputError
 from roadbed.core.frames import GroundFrame, Scan
-from roadbed.outputs.ros_messages.store import CLOUD, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import CLOUD
 
 _DATATYPES = {"i1": 1, "u1": 2, "i2": 3, "u2": 4, "i4": 5, "u4": 6, "f4": 7, "f8": 8}
 # PointCloud2 has no 64-bit integers, half floats or booleans: the next type that holds every value or nearly so.

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Grid, Pose
-from roadbed.outputs.ros_messages.store import GRID_MAP, OCCUPANCY_GRID, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import GRID_MAP, OCCUPANCY_GRID
 
 _SURELY_UNSEEN = 0.9  # unknown mass above which a cell is -1 in an OccupancyGrid
 

@@ -8,7 +8,8 @@ import numpy as np
 from roadbed.core.frames import GroundFrame, OccupancyFrame
 from roadbed.core.geometry import Pose
 from roadbed.outputs.ros_messages.layers import ground_heights
-from roadbed.outputs.ros_messages.store import MARKERS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
+from roadbed.sources.bags.type_names import MARKERS
 
 _SECONDS_SHOWN = 0.5  # an arrow ends where the item will be then
 _OBJECT_HEIGHT_M = 1.6  # objects are known in the plane; boxes are drawn this high

@@ -12,8 +12,9 @@ from roadbed.core.frames import Label, OccupancyFrame, Scan
 from roadbed.outputs.ros_messages.clouds import cloud_of_columns, cloud_of_scan, labelled_cloud, part_of_cloud
 from roadbed.outputs.ros_messages.layers import elevation_layers, grid_map, ground_heights, occupancy_grid
 from roadbed.outputs.ros_messages.markers import object_markers, velocity_markers
-from roadbed.outputs.ros_messages.store import CLOUD, GRID_MAP, MARKERS, OCCUPANCY_GRID, TRANSFORMS, RosMessages
+from roadbed.outputs.ros_messages.store import RosMessages
 from roadbed.pipeline import Result
+from roadbed.sources.bags.type_names import CLOUD, GRID_MAP, MARKERS, OCCUPANCY_GRID, TRANSFORMS
 
 # In the order they are published; those of the second table only with the occupancy filter.
 GROUND_TOPICS = {

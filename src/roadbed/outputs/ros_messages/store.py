@@ -8,17 +8,10 @@ import numpy as np
 
 from roadbed.core.errors import needs_extra
 from roadbed.core.geometry import Pose
+from roadbed.sources.bags.type_names import ODOMETRY, TRANSFORMS
 
 if TYPE_CHECKING:
     from rosbags.typesys.store import Typestore
-
-CLOUD = "sensor_msgs/msg/PointCloud2"
-GRID_MAP = "grid_map_msgs/msg/GridMap"
-OCCUPANCY_GRID = "nav_msgs/msg/OccupancyGrid"
-ODOMETRY = "nav_msgs/msg/Odometry"
-MARKERS = "visualization_msgs/msg/MarkerArray"
-TRANSFORMS = "tf2_msgs/msg/TFMessage"
-DIAGNOSTICS = "diagnostic_msgs/msg/DiagnosticArray"
 
 
 class RosMessages:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from roadbed.core.errors import errors_at, foreign_errors
 from roadbed.core.frames import SensorMount
 from roadbed.core.geometry import Pose
-from roadbed.sources.bags.type_names import POSE_TYPES, RIG_TOPIC, ROAD_FRAME, STATIC_TRANSFORMS_TYPE
+from roadbed.sources.bags.type_names import POSE_TYPES, RIG_TOPIC, ROAD_FRAME, TRANSFORMS
 from roadbed.sources.poses import Trajectory, make_trajectory
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class BagPoses:
 
     @property
     def _transform_links(self) -> list[Any]:
-        return [link for link in self._reader.connections if link.msgtype == STATIC_TRANSFORMS_TYPE]
+        return [link for link in self._reader.connections if link.msgtype == TRANSFORMS]
 
 
 def comma_list(names: Iterable[str]) -> str:

@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.core.errors import InputError, errors_at
-from roadbed.core.frames import Scan
 from roadbed.core.geometry import Float64, Pose
 from roadbed.io.files import read_text
-from roadbed.sources.formats.bin import KittiSource, read_bin
+from roadbed.sources.formats.bin import KittiSource
 from roadbed.sources.poses import Trajectory, given_poses, make_trajectory, read_calibration, read_table, read_times
 
 _EARTH_RADIUS_M = 6378137.0
@@ -61,9 +60,6 @@ class KittiRawSource(KittiSource):
         if len(stamps) != len(poses):
             raise InputError(f"{stamps_file}: times: found {len(stamps)}, expected {len(poses)} (one per packet)")
         return make_trajectory(poses, stamps.tolist(), str(folder))
-
-    def read(self, path: Path) -> Scan:
-        return read_bin(path, self.layout)
 
 
 def _is_number(text: str) -> bool:

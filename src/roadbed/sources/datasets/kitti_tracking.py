@@ -7,12 +7,11 @@ from pathlib import Path
 import numpy as np
 
 from roadbed.core.errors import InputError, errors_at
-from roadbed.core.frames import Scan
 from roadbed.core.geometry import FARTHEST_M, Float64, Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
 from roadbed.sources.datasets.kitti_raw import OXTS_NUMBERS, poses_from_oxts
-from roadbed.sources.formats.bin import RawSource, read_bin
+from roadbed.sources.formats.bin import RawSource
 from roadbed.sources.formats.columns import KITTI
 from roadbed.sources.formats.files import cloud_files
 from roadbed.sources.poses import Trajectory, given_poses, read_calibration, read_table, read_times
@@ -58,9 +57,6 @@ class KittiTrackingSource(RawSource):
         with errors_at(str(path)):
             poses = poses_from_oxts(rows)
         return Trajectory(tuple(poses[frame] @ T_imu_lidar for frame in self._frames), None, str(path))
-
-    def read(self, path: Path) -> Scan:
-        return read_bin(path, self.layout)
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Annotated boxes of scan `index`: those in view of the left camera."""

@@ -13,11 +13,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from roadbed.core.errors import InputError, foreign_errors
-from roadbed.core.frames import Scan
 from roadbed.core.geometry import FARTHEST_M, Float64, Pose
 from roadbed.core.tracked_objects import Box
 from roadbed.io.files import read_text
-from roadbed.sources.formats.bin import NuScenesSource, read_bin
+from roadbed.sources.formats.bin import NuScenesSource
 from roadbed.sources.poses import Trajectory
 
 _CHANNEL = "LIDAR_TOP"
@@ -69,9 +68,6 @@ class NuScenesSceneSource(NuScenesSource):
                 places[row["ego_pose_token"]] @ _pose(mounts[row["calibrated_sensor_token"]]) for row in self._sweeps
             ]
         self.trajectory = Trajectory(tuple(poses), None, str(self._tables))
-
-    def read(self, path: Path) -> Scan:
-        return read_bin(path, self.layout, front=math.pi / 2)
 
     def objects(self, index: int) -> tuple[Box, ...]:
         """Annotated boxes of sweep `index`: those of the samples before and after it, interpolated."""

@@ -19,7 +19,6 @@ from roadbed.sources.formats.columns import (
     NUSCENES,
     RAW_OPTIONS,
     Layout,
-    float32_layout,
     given_layout,
     recognised_layout,
 )
@@ -79,6 +78,9 @@ class RawSource(FileSource):
         super().attach()
         given_layout(self.options, self.location, self.usual)  # options are refused at once, not at the first scan
 
+    def read(self, path: Path) -> Scan:
+        return read_bin(path, self.layout)
+
 
 def _unknown(path: Path, found: str) -> InputError:
     return InputError(f"{path}: columns: {found}; name them by ?columns=x,y,z,intensity (and ?dtype=, ?scale=)")
@@ -137,9 +139,9 @@ def label_file(path: Path) -> Path:
     return path.parent.parent / "labels" / f"{path.stem}.label"
 
 
-def read_bin(path: Path, layout: Layout | None = None, label_path: Path | None = None, front: float = 0.0) -> Scan:
+def read_bin(path: Path, layout: Layout, label_path: Path | None = None, front: float = 0.0) -> Scan:
     """One scan, with its labels where `label_path` exists."""
-    fields = (layout or float32_layout(KITTI)).fields(read_bytes(path), str(path))
+    fields = layout.fields(read_bytes(path), str(path))
     if label_path is not None and label_path.is_file():
         fields["classes"] = read_labels(label_path, len(fields["x"]))
     return scan_from_fields(fields, str(path), name=scan_name(path), front=front)

@@ -74,10 +74,6 @@ def _rings(values: NDArray, where: str) -> NDArray[np.uint16]:
     return values.astype(np.uint16)
 
 
-def float32_layout(names: tuple[str, ...]) -> Layout:
-    return Layout(names, (np.dtype("<f4"),) * len(names))
-
-
 def given_layout(options: Mapping[str, Any], where: str, default: tuple[str, ...] | None = None) -> Layout | None:
     """The layout of the options, with `default` names; None where neither names the columns."""
     names = default
