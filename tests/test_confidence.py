@@ -39,6 +39,14 @@ def test_free_ground_is_sure_and_no_points_are_not():
     assert confidence(floor(0)) == 0
 
 
+def test_a_surface_of_a_few_columns_is_not_sure():
+    few = floor()
+    few = few[np.abs(few[:, :2] - 2).max(axis=1) < 0.5]  # 16 columns of 0.25 m
+    assert confidence(few) == 0
+    more = floor()
+    assert confidence(more[np.abs(more[:, :2] - 2).max(axis=1) < 1]) == 1
+
+
 def test_structures_and_returns_below_count_against_the_surface():
     half = floor()
     half = half[half[:, 0] > 0]
@@ -124,5 +132,43 @@ def test_a_given_mounting_with_other_angles_than_the_ground_is_doubtful(pitch, r
     ahead = points[points[:, 0] > 0]  # may be a slope ahead of the sensor
     assert "tilted" not in " ".join(GroundFilter()(Scan(ahead, T_vehicle_sensor=given)).confidence.doubts)
     angles = Config.parse({"ground": {"mounting": {"pitch": pitch, "roll": roll}}})  # the height is estimated
-    doubts = GroundFilter(angles)(Scan(points)).confidence.doubts
-    assert [doubt for doubt in doubts if "tilted" in doubt] == expected * bool(tilt)
+    found = [doubt for doubt in GroundFilter(angles)(Scan(points)).confidence.doubts if "tilted" in doubt]
+    off = f"is tilted by {np.hypot(pitch, roll):.0f} degrees against it: uneven ground, or wrong angles"
+    assert found == [f"mounting: ground within 8 m {off}"] * bool(pitch or roll)
+
+
+def hill(rise, tilt):
+    """Ground that rises by `rise` (m) from 4 m away to the sensor, and is tilted there by `tilt` (degrees)."""
+    points = floor(60_000)
+    points[:, 2] += rise * (1 - (points[:, :2] ** 2).sum(axis=1) / 16) + np.tan(np.radians(tilt)) * points[:, 0]
+    return points
+
+
+@pytest.mark.parametrize(
+    ("rise", "tilt", "doubt"),
+    [
+        (0.0, 0.0, ""),
+        (0.12, 2.0, ""),
+        (0.22, 0.0, "lies 0.22 m above its plane beneath the sensor"),
+        (-0.22, 0.0, "lies 0.22 m below its plane beneath the sensor"),
+        (0.0, 4.0, "is tilted by 4 degrees against it: uneven ground, or wrong angles"),
+    ],
+)
+def test_an_estimated_mounting_off_the_ground_beneath_the_sensor_is_doubtful(rise, tilt, doubt):
+    """The plane through all ground around is not the one that the vehicle stands on."""
+    points, sensor = hill(rise, tilt), Pose.from_euler(z=1.7)
+    points = points[np.hypot(points[:, 0], points[:, 1]) > 3.2]  # none beneath the vehicle
+    flat = np.full(GRID.shape, 0, np.float32)
+    layers = SurfaceLayers(GRID, flat, np.zeros((*GRID.shape, 2), np.float32), flat + np.float32(1e-4))
+    seen = (sensor.inverse() @ points).astype(np.float32)
+
+    def doubts(chosen, estimated):
+        mounting = Mounting(T_vehicle_sensor=sensor, estimated=estimated)
+        given = seen[chosen], np.ones(np.count_nonzero(chosen), np.bool_), None, sensor
+        return [found for found in frame_confidence(*given, mounting, layers).doubts if found.startswith("mounting")]
+
+    assert doubts(np.ones(len(seen), np.bool_), True) == [f"mounting: ground within 8 m {doubt}"] * bool(doubt)
+    assert not doubts(np.ones(len(seen), np.bool_), False)  # given by someone who measured it
+    assert not doubts(seen[:, 0] > 0, True)  # seen ahead only: how it goes on below the sensor is not known
+    distance = np.hypot(seen[:, 0], seen[:, 1])
+    assert not doubts((distance > 6.5) & (distance < 7.8), True)  # two rings: the same
