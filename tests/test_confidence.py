@@ -132,43 +132,50 @@ def test_a_given_mounting_with_other_angles_than_the_ground_is_doubtful(pitch, r
     ahead = points[points[:, 0] > 0]  # may be a slope ahead of the sensor
     assert "tilted" not in " ".join(GroundFilter()(Scan(ahead, T_vehicle_sensor=given)).confidence.doubts)
     angles = Config.parse({"ground": {"mounting": {"pitch": pitch, "roll": roll}}})  # the height is estimated
-    found = [doubt for doubt in GroundFilter(angles)(Scan(points)).confidence.doubts if "tilted" in doubt]
-    off = f"is tilted by {np.hypot(pitch, roll):.0f} degrees against it: uneven ground, or wrong angles"
-    assert found == [f"mounting: ground within 8 m {off}"] * bool(pitch or roll)
+    doubts = GroundFilter(angles)(Scan(points)).confidence.doubts
+    assert [doubt for doubt in doubts if "tilted" in doubt] == expected * bool(tilt)
 
 
-def hill(rise, tilt):
-    """Ground that rises by `rise` (m) from 4 m away to the sensor, and is tilted there by `tilt` (degrees)."""
+def hills(wave, height=0.12):
+    """Ground that curves, with waves (m) of 4 m on it."""
     points = floor(60_000)
-    points[:, 2] += rise * (1 - (points[:, :2] ** 2).sum(axis=1) / 16) + np.tan(np.radians(tilt)) * points[:, 0]
-    return points
+    points[:, 2] += height * (1 - (points[:, :2] ** 2).sum(axis=1) / 16)
+    points[:, 2] += wave * np.sin(points[:, 0] * np.pi / 2) * np.sin(points[:, 1] * np.pi / 2)
+    return points[np.hypot(points[:, 0], points[:, 1]) > 3.2]
 
 
-@pytest.mark.parametrize(
-    ("rise", "tilt", "doubt"),
-    [
-        (0.0, 0.0, ""),
-        (0.12, 2.0, ""),
-        (0.22, 0.0, "lies 0.22 m above its plane beneath the sensor"),
-        (-0.22, 0.0, "lies 0.22 m below its plane beneath the sensor"),
-        (0.0, 4.0, "is tilted by 4 degrees against it: uneven ground, or wrong angles"),
-    ],
-)
-def test_an_estimated_mounting_off_the_ground_beneath_the_sensor_is_doubtful(rise, tilt, doubt):
-    """The plane through all ground around is not the one that the vehicle stands on."""
-    points, sensor = hill(rise, tilt), Pose.from_euler(z=1.7)
-    points = points[np.hypot(points[:, 0], points[:, 1]) > 3.2]  # none beneath the vehicle
-    flat = np.full(GRID.shape, 0, np.float32)
+@pytest.mark.parametrize(("wave", "rough"), [(0.0, ""), (0.05, ""), (0.16, "0.07")])
+def test_a_mounting_from_one_scan_of_rough_ground_is_doubtful(wave, rough):
+    """The vehicle may stand several degrees off the plane through all of the ground."""
+    points, sensor = hills(wave), Pose.from_euler(z=1.7)
+    flat = np.zeros(GRID.shape, np.float32)
     layers = SurfaceLayers(GRID, flat, np.zeros((*GRID.shape, 2), np.float32), flat + np.float32(1e-4))
     seen = (sensor.inverse() @ points).astype(np.float32)
-
-    def doubts(chosen, estimated):
-        mounting = Mounting(T_vehicle_sensor=sensor, estimated=estimated)
-        given = seen[chosen], np.ones(np.count_nonzero(chosen), np.bool_), None, sensor
-        return [found for found in frame_confidence(*given, mounting, layers).doubts if found.startswith("mounting")]
-
-    assert doubts(np.ones(len(seen), np.bool_), True) == [f"mounting: ground within 8 m {doubt}"] * bool(doubt)
-    assert not doubts(np.ones(len(seen), np.bool_), False)  # given by someone who measured it
-    assert not doubts(seen[:, 0] > 0, True)  # seen ahead only: how it goes on below the sensor is not known
     distance = np.hypot(seen[:, 0], seen[:, 1])
-    assert not doubts((distance > 6.5) & (distance < 7.8), True)  # two rings: the same
+
+    def doubts(chosen=distance > 0, estimated=True, quality=0.5, is_alone=True):
+        mounting = Mounting(T_vehicle_sensor=sensor, estimated=estimated, quality=quality)
+        given = seen[chosen], np.ones(np.count_nonzero(chosen), np.bool_), None, sensor
+        found = frame_confidence(*given, mounting, layers, is_alone).doubts
+        return [doubt for doubt in found if doubt.startswith("mounting")]
+
+    expected = f"mounting: on ground so rough ({rough} m) one scan does not tell how the vehicle stands: give poses"
+    assert doubts() == [expected] * bool(rough)
+    assert not doubts(estimated=False)
+    assert not doubts(is_alone=False)  # the median of several places
+    assert not doubts(quality=0.7)  # a road between verges
+    assert not doubts(seen[:, 0] > 0)  # ahead only: other limits apply
+    assert not doubts((distance > 6.5) & (distance < 7.8))  # two rings: a curved surface fits them anyhow
+
+
+def test_a_mounting_on_rough_ground_is_known_with_poses():
+    points = np.random.default_rng(2).uniform(-15, 15, (60_000, 3))
+    points[:, 2] = 0.3 * np.sin(0.9 * points[:, 0]) * np.sin(0.9 * points[:, 1]) - 1.7
+    points = points[np.hypot(points[:, 0], points[:, 1]) > 2].astype(np.float32)
+    ground = GroundFilter()
+    alone, placed = (
+        ground(Scan(points, T_world_sensor=pose, has_origin=True)).confidence for pose in (None, Pose.identity())
+    )
+    assert 0.4 < alone.mounting < 0.62
+    assert any("so rough" in doubt for doubt in alone.doubts)
+    assert not any("so rough" in doubt for doubt in placed.doubts)

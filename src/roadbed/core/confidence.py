@@ -20,7 +20,7 @@ SURE_SURFACE = 0.45  # share from which a surface is not doubtful
 _FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
 _AROUND, _FEWEST_AROUND, _WRONG_HEIGHT = 8.0, 100, 0.5  # m, points, m: a given mounting (off by 0.15 m off the road)
 _WRONG_TILT = 8.0  # degrees (6 off the road)
-_OFF, _TILTED = (0.15, 0.1), 3.0  # m or share of the height, and degrees: an estimated mounting that is no longer right
+_ROUGH, _POOR = 0.058, 0.62  # m, rms of cells beside a curved surface, and confidence: wheels may stand 5 degrees off
 _BENEATH = 0.35  # times the error of a cell, of the ground continued under the vehicle: 0.28 all around, 0.6 for rings
 _FEWEST_COLUMNS = 32  # with low returns (2 m2): fewer tell nothing, as where a wall's foot is all that is in view
 _POINTS = 60_000  # looked at
@@ -114,11 +114,12 @@ def _doubt_about_height(over_plane: Float32) -> str:
     return f"mounting: ground within {_AROUND:g} m lies {where} the road of the given mounting: is its height right?"
 
 
-def _doubt_about_plane(ground: Float32, mounting: Mounting) -> str:
-    """Where ground (N, 3) in level axes over the plane of the mounting, continued to the sensor as a curved surface, is
-    tilted or at another height there; empty where it is not, or where the ground seen does not say.
+def _doubt_about_plane(ground: Float32, mounting: Mounting, is_alone: bool) -> str:
+    """Where ground (N, 3) in level axes is tilted or, with a mounting from a scan that `is_alone`, rough; empty where
+    it is neither, or where too little is seen of it around the sensor.
 
-    The mounting is a plane through all that is seen within 15 m, but the vehicle stands on the few metres beneath it.
+    A curved surface through the ground tells both, so that hills are no roughness. Wheels on rough ground stand several
+    degrees off the plane through all of it, and the ground beneath them is not seen. Over a sequence that evens out.
     """
     side = int(2 * _AROUND)
     cell = np.floor(ground[:, 0] + _AROUND).astype(np.int64) * side + np.floor(ground[:, 1] + _AROUND).astype(np.int64)
@@ -128,14 +129,13 @@ def _doubt_about_plane(ground: Float32, mounting: Mounting) -> str:
     covariance = np.linalg.inv(terms.T @ terms + 1e-6 * np.eye(6))  # of cells with an error of 1
     if math.sqrt(covariance.diagonal()[:3] @ np.array([1, UNDER_VEHICLE**2, UNDER_VEHICLE**2])) > _BENEATH:
         return ""
-    offset, *slope = (covariance @ (terms.T @ z))[:3]
-    tilt = math.degrees(math.atan(math.hypot(*slope)))
-    where = f"mounting: ground within {_AROUND:g} m"
-    if tilt > (_TILTED if mounting.estimated else _WRONG_TILT):
-        why = "uneven ground, or wrong angles" if mounting.estimated else "are its angles right?"
-        return f"{where} is tilted by {tilt:.0f} degrees against it: {why}"
-    if mounting.estimated and abs(offset) > max(_OFF[0], _OFF[1] * mounting.height):
-        return f"{where} lies {abs(offset):.2f} m {'below' if offset < 0 else 'above'} its plane beneath the sensor"
+    surface = covariance @ (terms.T @ z)
+    tilt, rough = math.degrees(math.atan(math.hypot(*surface[1:3]))), math.sqrt(np.mean((z - terms @ surface) ** 2))
+    if tilt >= _WRONG_TILT:
+        where = f"mounting: ground within {_AROUND:g} m"
+        return f"{where} is tilted by {tilt:.0f} degrees against it: are its angles right?"
+    if is_alone and mounting.estimated and mounting.quality < _POOR and rough > _ROUGH:
+        return f"mounting: on ground so rough ({rough:.2f} m) one scan does not tell how the vehicle stands: give poses"
     return ""
 
 
@@ -146,8 +146,10 @@ def frame_confidence(
     T_grid_sensor: Pose,
     mounting: Mounting,
     layers: SurfaceLayers,
+    is_alone: bool = True,
 ) -> Confidence:
-    """Confidence of a frame from its scan (points in the sensor frame), labels, mounting and layers."""
+    """Confidence of a frame from its scan (points in the sensor frame), labels, mounting and layers; `is_alone`: its
+    mounting is from this scan, as it has no odometry."""
     distance = np.hypot(points[:, 0], points[:, 1])
     is_seen = (distance < RADIUS) & (points != 0).any(axis=1) & np.isfinite(points[:, 2])
     chosen = np.flatnonzero(is_seen if ego_mask is None else is_seen & ~ego_mask)
@@ -160,8 +162,8 @@ def frame_confidence(
     has_step = np.count_nonzero(beside) > max(len(beside) / 2, _FEWEST_BESIDE)
     around = (is_ground[chosen] & (distance[chosen] < _AROUND)).nonzero()[0]
     height = "" if mounting.estimated else _doubt_about_height(over_plane[around])
-    level = Pose(mounting.T_vehicle_sensor.rotation, (0, 0, mounting.height)) @ points[around]
+    level = Pose(mounting.T_vehicle_sensor.rotation, (0, 0, 0)) @ points[around]
     level = level[np.abs(level[:, :2]).max(axis=1, initial=0) < _AROUND]
-    plane = "" if mounting.doubt or height or has_step else _doubt_about_plane(level, mounting)
+    plane = "" if mounting.doubt else _doubt_about_plane(level, mounting, is_alone)
     doubts = mounting.doubt, height, plane, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
     return Confidence(mounting=mounting.quality, surface=surface, doubts=tuple(filter(None, doubts)))
