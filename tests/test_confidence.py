@@ -164,8 +164,9 @@ def test_a_mounting_from_one_scan_of_rough_ground_is_doubtful(wave, rough):
     assert not doubts(estimated=False)
     assert not doubts(is_alone=False)  # the median of several places
     assert not doubts(quality=0.7)  # a road between verges
-    assert not doubts(seen[:, 0] > 0)  # ahead only: other limits apply
-    assert not doubts((distance > 6.5) & (distance < 7.8))  # two rings: a curved surface fits them anyhow
+    for part in (seen[:, 0] > 0, (distance > 6.5) & (distance < 7.8)):  # ahead only, and two rings
+        assert bool(doubts(part)) == bool(rough)
+    assert not doubts(distance < 0)
 
 
 def test_a_mounting_on_rough_ground_is_known_with_poses():

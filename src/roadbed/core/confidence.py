@@ -21,7 +21,7 @@ _FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
 _AROUND, _FEWEST_AROUND, _WRONG_HEIGHT = 8.0, 100, 0.5  # m, points, m: a given mounting (off by 0.15 m off the road)
 _WRONG_TILT = 8.0  # degrees (6 off the road)
 _ROUGH, _POOR = 0.058, 0.62  # m, rms of cells beside a curved surface, and confidence: wheels may stand 5 degrees off
-_BENEATH = 0.35  # times the error of a cell, of the ground continued under the vehicle: 0.28 all around, 0.6 for rings
+_BENEATH = 0.35  # times a cell's error, of ground continued under the vehicle: 0.28 if seen all around, 0.6 of rings
 _FEWEST_COLUMNS = 32  # with low returns (2 m2): fewer tell nothing, as where a wall's foot is all that is in view
 _POINTS = 60_000  # looked at
 _STEP_BESIDE = f"surface: within {UNDER_VEHICLE:g} m it is not at the height of the mounting: an edge, or no ground"
@@ -115,23 +115,24 @@ def _doubt_about_height(over_plane: Float32) -> str:
 
 
 def _doubt_about_plane(ground: Float32, mounting: Mounting, is_alone: bool) -> str:
-    """Where ground (N, 3) in level axes is tilted or, with a mounting from a scan that `is_alone`, rough; empty where
-    it is neither, or where too little is seen of it around the sensor.
+    """Where ground (N, 3) in level axes is tilted, if enough is seen around the sensor to tell, or rough, if the
+    mounting is from a scan that `is_alone`; empty where it is neither.
 
     A curved surface through the ground tells both, so that hills are no roughness. Wheels on rough ground stand several
     degrees off the plane through all of it, and the ground beneath them is not seen. Over a sequence that evens out.
     """
+    if not len(ground):
+        return ""
     side = int(2 * _AROUND)
     cell = np.floor(ground[:, 0] + _AROUND).astype(np.int64) * side + np.floor(ground[:, 1] + _AROUND).astype(np.int64)
     count = np.bincount(cell, minlength=side * side)
     x, y, z = (np.bincount(cell, axis, side * side)[count > 0] / count[count > 0] for axis in ground.T)
     terms = np.column_stack([np.ones(len(x)), x, y, x * x, x * y, y * y])
     covariance = np.linalg.inv(terms.T @ terms + 1e-6 * np.eye(6))  # of cells with an error of 1
-    if math.sqrt(covariance.diagonal()[:3] @ np.array([1, UNDER_VEHICLE**2, UNDER_VEHICLE**2])) > _BENEATH:
-        return ""
+    is_known = math.sqrt(covariance.diagonal()[:3] @ np.array([1, UNDER_VEHICLE**2, UNDER_VEHICLE**2])) < _BENEATH
     surface = covariance @ (terms.T @ z)
     tilt, rough = math.degrees(math.atan(math.hypot(*surface[1:3]))), math.sqrt(np.mean((z - terms @ surface) ** 2))
-    if tilt >= _WRONG_TILT:
+    if is_known and tilt >= _WRONG_TILT:
         where = f"mounting: ground within {_AROUND:g} m"
         return f"{where} is tilted by {tilt:.0f} degrees against it: are its angles right?"
     if is_alone and mounting.estimated and mounting.quality < _POOR and rough > _ROUGH:
