@@ -39,6 +39,14 @@ def test_free_ground_is_sure_and_no_points_are_not():
     assert confidence(floor(0)) == 0
 
 
+def test_a_surface_of_a_few_columns_is_not_sure():
+    few = floor()
+    few = few[np.abs(few[:, :2] - 2).max(axis=1) < 0.5]  # 16 columns of 0.25 m
+    assert confidence(few) == 0
+    more = floor()
+    assert confidence(more[np.abs(more[:, :2] - 2).max(axis=1) < 1]) == 1
+
+
 def test_structures_and_returns_below_count_against_the_surface():
     half = floor()
     half = half[half[:, 0] > 0]
@@ -126,3 +134,49 @@ def test_a_given_mounting_with_other_angles_than_the_ground_is_doubtful(pitch, r
     angles = Config.parse({"ground": {"mounting": {"pitch": pitch, "roll": roll}}})  # the height is estimated
     doubts = GroundFilter(angles)(Scan(points)).confidence.doubts
     assert [doubt for doubt in doubts if "tilted" in doubt] == expected * bool(tilt)
+
+
+def hills(wave, height=0.12):
+    """Ground that curves, with waves (m) of 4 m on it."""
+    points = floor(60_000)
+    points[:, 2] += height * (1 - (points[:, :2] ** 2).sum(axis=1) / 16)
+    points[:, 2] += wave * np.sin(points[:, 0] * np.pi / 2) * np.sin(points[:, 1] * np.pi / 2)
+    return points[np.hypot(points[:, 0], points[:, 1]) > 3.2]
+
+
+@pytest.mark.parametrize(("wave", "rough"), [(0.0, ""), (0.05, ""), (0.16, "0.07")])
+def test_a_mounting_from_one_scan_of_rough_ground_is_doubtful(wave, rough):
+    """The vehicle may stand several degrees off the plane through all of the ground."""
+    points, sensor = hills(wave), Pose.from_euler(z=1.7)
+    flat = np.zeros(GRID.shape, np.float32)
+    layers = SurfaceLayers(GRID, flat, np.zeros((*GRID.shape, 2), np.float32), flat + np.float32(1e-4))
+    seen = (sensor.inverse() @ points).astype(np.float32)
+    distance = np.hypot(seen[:, 0], seen[:, 1])
+
+    def doubts(chosen=distance > 0, estimated=True, quality=0.5, is_alone=True):
+        mounting = Mounting(T_vehicle_sensor=sensor, estimated=estimated, quality=quality)
+        given = seen[chosen], np.ones(np.count_nonzero(chosen), np.bool_), None, sensor
+        found = frame_confidence(*given, mounting, layers, is_alone).doubts
+        return [doubt for doubt in found if doubt.startswith("mounting")]
+
+    expected = f"mounting: on ground so rough ({rough} m) one scan does not tell how the vehicle stands: give poses"
+    assert doubts() == [expected] * bool(rough)
+    assert not doubts(estimated=False)
+    assert not doubts(is_alone=False)  # the median of several places
+    assert not doubts(quality=0.7)  # a road between verges
+    for part in (seen[:, 0] > 0, (distance > 6.5) & (distance < 7.8)):  # ahead only, and two rings
+        assert bool(doubts(part)) == bool(rough)
+    assert not doubts(distance < 0)
+
+
+def test_a_mounting_on_rough_ground_is_known_with_poses():
+    points = np.random.default_rng(2).uniform(-15, 15, (60_000, 3))
+    points[:, 2] = 0.3 * np.sin(0.9 * points[:, 0]) * np.sin(0.9 * points[:, 1]) - 1.7
+    points = points[np.hypot(points[:, 0], points[:, 1]) > 2].astype(np.float32)
+    ground = GroundFilter()
+    alone, placed = (
+        ground(Scan(points, T_world_sensor=pose, has_origin=True)).confidence for pose in (None, Pose.identity())
+    )
+    assert 0.4 < alone.mounting < 0.62
+    assert any("so rough" in doubt for doubt in alone.doubts)
+    assert not any("so rough" in doubt for doubt in placed.doubts)

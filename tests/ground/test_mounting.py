@@ -208,6 +208,19 @@ def test_a_slope_that_is_seen_ahead_only_is_doubtful():
     assert estimator.estimate(level.astype(np.float32)).note == ""
 
 
+def test_uneven_ground_that_four_layers_see_ahead_is_doubtful_sooner():
+    """A plane fits a few rows of points anywhere."""
+    x, y = np.random.default_rng(4).uniform(-15, 15, (2, 60_000))
+    for wave, doubtful in ((0.12, True), (0.06, False)):
+        points = np.stack([x, y, wave * np.sin(x / 1.5) * np.cos(y / 2) - 0.6], axis=1).astype(np.float32)
+        ahead = points[x > np.maximum(3, np.abs(y))]
+        rows = np.abs(np.hypot(*ahead[:, :2].T)[:, None] - [4.5, 6, 8.5, 12]).min(axis=1) < 0.1
+        many, few = (MountingEstimator(Config().ground.mounting).estimate(seen) for seen in (ahead, ahead[rows]))
+        assert many.note == ""
+        assert bool(few.note) == doubtful
+        assert few.mounting.quality > 0.88
+
+
 @pytest.mark.parametrize(("height", "note"), [(4.5, ""), (6.0, "in feet")])
 def test_a_sensor_higher_than_on_any_vehicle_is_doubtful(height, note):
     points = (street() - [0, 0, height]).astype(np.float32)

@@ -19,7 +19,10 @@ UNDER_VEHICLE, STEP = 3.0, 0.3  # m around the sensor, where the surface is no f
 SURE_SURFACE = 0.45  # share from which a surface is not doubtful
 _FEWEST_BESIDE = 20  # ground points next to the vehicle that tell a step
 _AROUND, _FEWEST_AROUND, _WRONG_HEIGHT = 8.0, 100, 0.5  # m, points, m: a given mounting (off by 0.15 m off the road)
-_WRONG_TILT, _FEWEST_CELLS, _ONE_SIDED = 8.0, 20, 0.45  # degrees (6 off the road), cells, their mean direction
+_WRONG_TILT = 8.0  # degrees (6 off the road)
+_ROUGH, _POOR = 0.058, 0.62  # m, rms of cells beside a curved surface, and confidence: wheels may stand 5 degrees off
+_BENEATH = 0.35  # times a cell's error, of ground continued under the vehicle: 0.28 if seen all around, 0.6 of rings
+_FEWEST_COLUMNS = 32  # with low returns (2 m2): fewer tell nothing, as where a wall's foot is all that is in view
 _POINTS = 60_000  # looked at
 _STEP_BESIDE = f"surface: within {UNDER_VEHICLE:g} m it is not at the height of the mounting: an edge, or no ground"
 
@@ -94,7 +97,7 @@ def surface_confidence(points: Float32, over_plane: Float32, near: NDArray[np.bo
         return np.bincount(number[chosen], minlength=int(number.max()) + 1) > 0
 
     low = columns(over < ABOVE[1])
-    if not low.any():
+    if np.count_nonzero(low) < _FEWEST_COLUMNS:
         return 0.0
     structure, below = columns((over > ABOVE[0]) & (over < ABOVE[1])), columns(over < -BELOW)
     is_on = is_known & (np.abs(over) < ON) & ~(near & (np.abs(over_plane) > STEP))
@@ -111,20 +114,30 @@ def _doubt_about_height(over_plane: Float32) -> str:
     return f"mounting: ground within {_AROUND:g} m lies {where} the road of the given mounting: is its height right?"
 
 
-def _doubt_about_tilt(ground: Float32) -> str:
-    """Where ground (N, 3) in level axes is tilted; empty where it is level, or is not seen all around the sensor."""
+def _doubt_about_plane(ground: Float32, mounting: Mounting, is_alone: bool) -> str:
+    """Where ground (N, 3) in level axes is tilted, if enough is seen around the sensor to tell, or rough, if the
+    mounting is from a scan that `is_alone`; empty where it is neither.
+
+    A curved surface through the ground tells both, so that hills are no roughness. Wheels on rough ground stand several
+    degrees off the plane through all of it, and the ground beneath them is not seen. Over a sequence that evens out.
+    """
+    if not len(ground):
+        return ""
     side = int(2 * _AROUND)
     cell = np.floor(ground[:, 0] + _AROUND).astype(np.int64) * side + np.floor(ground[:, 1] + _AROUND).astype(np.int64)
     count = np.bincount(cell, minlength=side * side)
     x, y, z = (np.bincount(cell, axis, side * side)[count > 0] / count[count > 0] for axis in ground.T)
-    distance = np.hypot(x, y) + 1e-9
-    if len(x) < _FEWEST_CELLS or math.hypot(np.mean(x / distance), np.mean(y / distance)) > _ONE_SIDED:
-        return ""
-    _, *slope = np.linalg.lstsq(np.column_stack([np.ones(len(x)), x, y]), z, rcond=None)[0]
-    tilt = math.degrees(math.atan(math.hypot(*slope)))
-    if tilt < _WRONG_TILT:
-        return ""
-    return f"mounting: ground within {_AROUND:g} m is tilted by {tilt:.0f} degrees against it: are its angles right?"
+    terms = np.column_stack([np.ones(len(x)), x, y, x * x, x * y, y * y])
+    covariance = np.linalg.inv(terms.T @ terms + 1e-6 * np.eye(6))  # of cells with an error of 1
+    is_known = math.sqrt(covariance.diagonal()[:3] @ np.array([1, UNDER_VEHICLE**2, UNDER_VEHICLE**2])) < _BENEATH
+    surface = covariance @ (terms.T @ z)
+    tilt, rough = math.degrees(math.atan(math.hypot(*surface[1:3]))), math.sqrt(np.mean((z - terms @ surface) ** 2))
+    if is_known and tilt >= _WRONG_TILT:
+        where = f"mounting: ground within {_AROUND:g} m"
+        return f"{where} is tilted by {tilt:.0f} degrees against it: are its angles right?"
+    if is_alone and mounting.estimated and mounting.quality < _POOR and rough > _ROUGH:
+        return f"mounting: on ground so rough ({rough:.2f} m) one scan does not tell how the vehicle stands: give poses"
+    return ""
 
 
 def frame_confidence(
@@ -134,8 +147,10 @@ def frame_confidence(
     T_grid_sensor: Pose,
     mounting: Mounting,
     layers: SurfaceLayers,
+    is_alone: bool = True,
 ) -> Confidence:
-    """Confidence of a frame from its scan (points in the sensor frame), labels, mounting and layers."""
+    """Confidence of a frame from its scan (points in the sensor frame), labels, mounting and layers; `is_alone`: its
+    mounting is from this scan, as it has no odometry."""
     distance = np.hypot(points[:, 0], points[:, 1])
     is_seen = (distance < RADIUS) & (points != 0).any(axis=1) & np.isfinite(points[:, 2])
     chosen = np.flatnonzero(is_seen if ego_mask is None else is_seen & ~ego_mask)
@@ -149,6 +164,7 @@ def frame_confidence(
     around = (is_ground[chosen] & (distance[chosen] < _AROUND)).nonzero()[0]
     height = "" if mounting.estimated else _doubt_about_height(over_plane[around])
     level = Pose(mounting.T_vehicle_sensor.rotation, (0, 0, 0)) @ points[around]
-    tilt = "" if mounting.doubt else _doubt_about_tilt(level[np.abs(level[:, :2]).max(axis=1, initial=0) < _AROUND])
-    doubts = mounting.doubt, height, tilt, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
+    level = level[np.abs(level[:, :2]).max(axis=1, initial=0) < _AROUND]
+    plane = "" if mounting.doubt else _doubt_about_plane(level, mounting, is_alone)
+    doubts = mounting.doubt, height, plane, doubt if surface < SURE_SURFACE else "", _STEP_BESIDE if has_step else ""
     return Confidence(mounting=mounting.quality, surface=surface, doubts=tuple(filter(None, doubts)))

@@ -287,15 +287,10 @@ class GroundFrame(Drawable):
             return Confidence(mounting=share, surface=share, doubts=(doubt,) if doubt else ())
         if self.scan is None:
             raise InputError("this ground frame was made without keeping its scan")
-        layers = (to_host(layer) for layer in (self.elevation, self.slope, self.variance))
-        return frame_confidence(
-            to_host(self.scan.points),
-            to_host(self.is_ground),
-            None if self.ego_mask is None else to_host(self.ego_mask),
-            self.T_grid_sensor,
-            self.mounting,
-            SurfaceLayers(self.grid, *layers),
-        )
+        ego_mask = None if self.ego_mask is None else to_host(self.ego_mask)
+        layers = SurfaceLayers(self.grid, *map(to_host, (self.elevation, self.slope, self.variance)))
+        seen = to_host(self.scan.points), to_host(self.is_ground), ego_mask, self.T_grid_sensor
+        return frame_confidence(*seen, self.mounting, layers, self.T_world_grid is None)
 
     @property
     def is_ground(self) -> NDArray[np.bool_]:

@@ -45,7 +45,8 @@ _CONVINCING = 0.5  # quality from which no other frame is searched
 _CLEARLY_BETTER = 0.1  # in quality, for an unusual mounting to be accepted
 _UPSIDE_DOWN_FACTOR = 2.0  # times the trust of the plane below an upright sensor: rooms have ceilings
 _DOUBTFUL, _SURE = 0.4, 0.8  # quality below which a mounting is doubtful, and from which it is not,
-_SURE_AHEAD = 0.88  # and from which it is not if the ground is seen on one side of the sensor only
+_SURE_AHEAD = 0.88  # and from which it is not if the ground is seen on one side of the sensor only,
+_FEW_AHEAD, _SURE_FEW = 500, 0.95  # and, of so few columns, as four layers see: a plane fits them anywhere
 _FLOOR_RANGE = 0.15  # m around the height of a floor that was preferred to a table
 _LOWEST_SENSOR, _HIGHEST_SENSOR = 0.1, 5.0  # m over the ground; beyond, the points may be in another frame or unit
 _TILT = 20.0  # degrees of a usual sensor
@@ -269,7 +270,8 @@ class MountingEstimator:
             return "lower than any sensor on a vehicle: points in the vehicle frame, or a sensor on a table"
         if plane.height > _HIGHEST_SENSOR:
             return "higher than any sensor on a vehicle: a sensor on a mast, or points in feet"
-        if plane.quality < _SURE_AHEAD and is_one_sided(support):
+        sure = _SURE_AHEAD if support.on > _FEW_AHEAD else _SURE_FEW
+        if plane.quality < sure and is_one_sided(support):
             return "uneven ground is seen on one side of the sensor only"
         return ""
 
