@@ -280,21 +280,22 @@ def registration(now, old, age, config, spacing, fast=False, maturity=None):
             continue
         fields = max(config.good, still + gain) - 1e-9
         sure = best >= fields and coarse >= fields - 0.25
-        narrow = None if fast else config.narrow_speed * age / (spacing / 4)
-        sure &= not _slides(present, np.array([x, y]), config.across / (spacing / 4), narrow)
+        usual = None if fast else config.usual_speed * age / (spacing / 4)
+        sure &= not _is_alike(present, np.array([x, y]), config.across / (spacing / 4), usual)
         if still <= same and sure and small < best - config.slack:
             velocities[k] = np.array([x, y]) * spacing / 4 / age
     return label, velocities
 
 
-def _slides(points, shift, across, narrow):
-    """Whether points move further than `narrow`, or than their length, and are not wide across their motion."""
+def _is_alike(points, shift, across, usual):
+    """Whether a shift may be from one of two things that look alike to the other."""
     length = math.hypot(*shift)
     if length == 0:
         return False
     along = shift / length
-    farthest = np.ptp(points @ along) if narrow is None else narrow
-    return length > farthest + 1e-9 and np.ptp(points @ [-along[1], along[0]]) < across - 1e-9
+    leaves = length > np.ptp(points @ along) + 1e-9
+    narrow = np.ptp(points @ [-along[1], along[0]]) < across - 1e-9
+    return narrow and leaves if usual is None else length > usual + 1e-9 and (narrow or leaves)
 
 
 def _stands(maturity, cells, least):

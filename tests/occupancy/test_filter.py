@@ -219,7 +219,7 @@ def test_too_few_particles_are_reported_and_survived():
 
 def test_a_grid_larger_than_memory_is_refused_with_its_size():
     huge = Config.parse({"occupancy": {"grid": {"length": 2000, "width": 2000, "spacing": 0.02}}})
-    with pytest.raises(ConfigError, match=r"10,000,000,000 cells.* needs 2[0-9]{3}\.[0-9] GiB, found"):
+    with pytest.raises(ConfigError, match=r"10,000,000,000 cells.* needs 3[0-9]{3}\.[0-9] GiB, found"):
         OccupancyFilter(huge)
 
 

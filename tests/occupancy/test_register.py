@@ -143,6 +143,22 @@ def further_on(size, onwards):
     return [seen(rectangle(4 + on, 4, *size)) for on in (0, onwards)]
 
 
+def a_truck():
+    """Five scans of the rear and a flank of a truck at 15 m/s."""
+    return [seen(rectangle(1 + 1.5 * k, 4, 7.6, 2.4, "sw")) for k in range(5)]
+
+
+def parked_cars():
+    """Four scans of one, and one of the other, 6 m further on."""
+    return [seen(rectangle(x, 4, 4.2, 2.4, "sw")) for x in (1, 1, 1, 1, 7)]
+
+
+@pytest.mark.parametrize(("scans", "moves"), [(a_truck(), True), (parked_cars(), False)], ids=["truck", "parked cars"])
+def test_what_drives_fast_overlaps_its_place_of_long_ago(scans, moves):
+    found = velocity_at(registered(scans, registration_model(fast_span=0)), 7.1, 5.0)
+    assert found == (pytest.approx([15.0, 0.0], abs=SUBCELL / 0.2) if moves else None)
+
+
 def test_velocities_are_refined_as_by_trying_every_shift():
     """Things of random shapes that speed up or slow down, partly hidden; what slows down, or stays slow, keeps the mean
     of the longer time."""

@@ -12,7 +12,15 @@ from tests.devices import ACCELERATORS, accelerator
 from tests.occupancy import oracle
 from tests.occupancy.models import registration_model
 from tests.occupancy.outlines import SHAPE, SPACING, rectangle, seen
-from tests.occupancy.test_register import appearing, behind_a_gap, changing_speed, driving_away, further_on
+from tests.occupancy.test_register import (
+    a_truck,
+    appearing,
+    behind_a_gap,
+    changing_speed,
+    driving_away,
+    further_on,
+    parked_cars,
+)
 from tests.occupancy.test_register_standing import beside_a_wall, out_of_a_shadow
 
 CELLS = Cells(*SHAPE, SPACING)
@@ -150,6 +158,12 @@ def test_what_is_fast_is_found_as_on_the_cpu(device):
         for k in range(4):  # none of them is old enough for what is slow
             moving += both.step(seen(world(np.random.default_rng(seed), k, fastest=15.0, longest=3.0)), motion=motion)
         assert moving > 2
+
+
+@pytest.mark.parametrize(("scans", "moving"), [(a_truck(), 1), (parked_cars(), 0)], ids=["truck", "parked cars"])
+def test_what_drives_fast_is_found_as_on_the_cpu(device, scans, moving):
+    both = Both(device, registration_model(fast_span=0))
+    assert [both.step(scan) for scan in scans][-1] == moving
 
 
 @pytest.mark.parametrize(("size", "moving"), [((1.6, 0.2), 0), ((0.4, 1.6), 1)], ids=["a rail", "a front"])

@@ -47,8 +47,8 @@ class RegistrationModel:
     span: float = 0.4  # s, least age of the older scan
     first_span: float = 0.2  # s, the same while no scan is that old yet
     speed: float = 30.0  # m/s, shifts are tried up to it
-    narrow_speed: float = 12.0  # m/s, of what is narrower than `across`
-    across: float = 1.0  # m across its motion: a front or a rear is as wide, a piece of a guard rail is not
+    usual_speed: float = 12.0  # m/s; only what is wide and still overlaps its former place is faster
+    across: float = 1.0  # m across its motion, to be wide: a front or a rear is, a piece of a guard rail is not
     fewest_cells: int = 3  # of a component
     most_cells: int = 500
     extent: float = 8.0  # m; what is longer is no single mover,
@@ -103,7 +103,7 @@ class RegistrationRule(NamedTuple):
     background_time: float  # s
     partner_extent: float  # cells
     across: float  # subcells
-    narrow: float  # subcells that what is narrower may move at most; 0: its length
+    short_shift: float  # subcells; only what is wide and overlaps its former place moves further; 0: wide or overlaps
     line: float  # subcells
     piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int
@@ -134,14 +134,14 @@ class RegistrationRule(NamedTuple):
     def of(cls, model: RegistrationModel, age: float, spacing: float, kind: Pass) -> RegistrationRule:
         """Values without a unit are taken over as they are."""
         subcell, fast = spacing / SUBCELLS, kind is Pass.FAST
-        reach, least, narrow = cls.shifts(model, age, spacing, kind)
+        reach, least, short_shift = cls.shifts(model, age, spacing, kind)
         values: dict[str, Any] = {name: value for name, value in vars(model).items() if name in cls._fields}
         values |= {
             "age": age,
             "extent": model.extent / spacing,
             "partner_extent": _PARTNER_GROWTH * model.extent / spacing,
             "across": model.across / subcell,
-            "narrow": narrow,
+            "short_shift": short_shift,
             "line": model.line / subcell,
             "piece": _PIECE if kind is Pass.SECOND else 0.0,
             "fewest_points": _FEWEST_POINTS,
@@ -158,8 +158,8 @@ class RegistrationRule(NamedTuple):
 
     @staticmethod
     def shifts(model: RegistrationModel, age: float, spacing: float, kind: Pass) -> tuple[float, float, float]:
-        """`reach`, `least` and `narrow`, which with the age are all that differs from scan to scan."""
+        """`reach`, `least` and `short_shift`, which with the age are all that differs from scan to scan."""
         fast, subcell = kind is Pass.FAST, spacing / SUBCELLS
         speed, least = (model.fast_speed, model.fast_least * age) if fast else (model.speed, model.least)
-        narrow = 0.0 if fast else model.narrow_speed * age
-        return speed * age / subcell, least / subcell, narrow / subcell
+        short_shift = 0.0 if fast else model.usual_speed * age
+        return speed * age / subcell, least / subcell, short_shift / subcell

@@ -321,9 +321,11 @@ KERNEL_OF_SIZE(REGISTER_GROUP) register_hits(GLOBAL const RegistrationPass *pass
         int2 shift = best_shift(&c, reach, same, gain, shared, scratch);
         if (shift.x == 0 && shift.y == 0) continue;
         Spread spread = spread_along(&c, shift);
-        // Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
-        real farthest = pass->narrow > 0 ? pass->narrow : spread.length;
-        if (spread.width < pass->across && sqrt((real)(shift.x * shift.x + shift.y * shift.y)) > farthest) continue;
+        // Each piece of a guard rail looks like the next one, and so does a parked car. A rail's end that comes out of a
+        // shadow moves along the rail.
+        real far = sqrt((real)(shift.x * shift.x + shift.y * shift.y));
+        int narrow = spread.width < pass->across, leaves = far > spread.length;
+        if (pass->short_shift == 0 ? narrow && leaves : far > pass->short_shift && (narrow || leaves)) continue;
         if (spread.width < pass->line && spread.length > LINE_RATIO * spread.width &&
             touches_background(pass, &s, box, k, shared))
             continue;

@@ -348,9 +348,11 @@ def register_components(first, last, prior, now, old, transform, rule, velocity)
         if dx == 0 and dy == 0:
             continue
         length, width = _spread(present[:count], dx, dy)
-        # Each piece of a guard rail looks like the next one, and its end that comes out of a shadow moves along it.
-        farthest = rule.narrow if rule.narrow > 0 else length
-        alike = width < rule.across and math.sqrt(dx * dx + dy * dy) > farthest
+        # Each piece of a guard rail looks like the next one, and so does a parked car. A rail's end that comes out of a
+        # shadow moves along the rail.
+        shift = math.sqrt(dx * dx + dy * dy)
+        narrow, leaves = width < rule.across, shift > length
+        alike = (narrow and leaves) if rule.short_shift == 0 else shift > rule.short_shift and (narrow or leaves)
         line = width < rule.line and length > LINE_RATIO * width
         if not alike and not (line and _touches_background(cells, now.label, now.start.shape[0] - 1)):
             set_velocity(velocity, k, float(dx), float(dy), rule)
