@@ -103,7 +103,7 @@ class RegistrationRule(NamedTuple):
     background_time: float  # s
     partner_extent: float  # cells
     across: float  # subcells
-    short_shift: float  # subcells; only what is wide and overlaps its former place moves further; 0: wide or overlaps
+    short_shift: float  # subcells; beyond, only what is wide and overlaps its former place moves; 0: what does either
     line: float  # subcells
     piece: float  # share of a component's cells below which what it overlaps with may be another piece of its object
     points: int

@@ -118,10 +118,8 @@ class RegistrationDevice:
         for old, kind in passes:
             r = records[kind]
             r.xx, r.xy, r.yx, r.yy, r.x, r.y = transform_of(old.motion, spacing)
-            r.age, (r.reach, r.least, r.short_shift) = (
-                old.age,
-                RegistrationRule.shifts(self.model, old.age, spacing, kind),
-            )
+            r.age = old.age
+            r.reach, r.least, r.short_shift = RegistrationRule.shifts(self.model, old.age, spacing, kind)
             r.old, r.rolled = old.components, old.motion.cells is not None
         self.backend.enqueue(self._arguments.array, self._passes)
 
